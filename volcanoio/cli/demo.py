@@ -10,7 +10,7 @@ import anyio
 
 from volcanoio.cli.board import Board, Row, Screen, screen_for_stdout
 from volcanoio.cli.serving import ending_signals, options_from, started
-from volcanoio.cli.terminal import CommandError, ExitCode, runnable_command
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.framework.arguments import pluralize
@@ -39,14 +39,13 @@ def run_demo(*, examples: Path | None, timeout: float, verbose: int, **given: An
 def _read(directory: Path) -> list[Manifest]:
     files = sorted(directory.glob("*.yaml")) + sorted(directory.glob("*.yml"))
     if not directory.is_dir():
-        msg = f"--examples: there is no directory {directory}; give a directory of manifests"
-        raise CommandError(msg, ExitCode.USAGE)
+        raise UsageError(f"--examples: there is no directory {directory}; give a directory of manifests")
     if not files:
-        raise CommandError(f"--examples: no .yaml files in {directory}; give a directory of manifests", ExitCode.USAGE)
+        raise UsageError(f"--examples: no .yaml files in {directory}; give a directory of manifests")
     try:
         return [manifest for file in files for manifest in read_manifests(file)]
     except ManifestError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
+        raise UsageError(error) from None
 
 
 async def _demo(options: LocalOptions, manifests: list[Manifest], timeout: float, screen: Screen) -> int:  # noqa: ASYNC109 - the user's

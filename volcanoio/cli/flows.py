@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from volcanoio.cli.connection import reporting_api_errors
-from volcanoio.cli.terminal import CommandError, columns
+from volcanoio.cli.terminal import CommandError, fitted_columns
 from volcanoio.kube.client import Client
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
@@ -117,8 +117,7 @@ def _print_table(word: str, found: list[ApiObject]) -> None:
     if word == "jobflow":
         header = (*header, "Phase", "Age")
         rows = [(*row, _phase(obj), _age(obj)) for row, obj in zip(rows, found, strict=True)]
-    widths = [max(len(row[column]) for row in (header, *rows)) + 4 for column in range(len(header))]
-    print(columns(widths, header, rows))
+    print(fitted_columns(header, rows, gap=4))
 
 
 def _phase(obj: ApiObject) -> str:

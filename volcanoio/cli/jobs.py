@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from volcanoio.cli.connection import reporting_api_errors, send_command
-from volcanoio.cli.terminal import CommandError, columns
+from volcanoio.cli.terminal import CommandError, columns, fitted_columns
 from volcanoio.engine.jobs.state.transitions import transition_for
 from volcanoio.engine.jobs.status.phases import current_phase
 from volcanoio.framework.overrides import stored_overrides
@@ -416,8 +416,7 @@ async def list_pods(client: Client, namespace: str, job: str, queue: str) -> Non
         print("No resources found")
         return
     first = 0 if not namespace else 1
-    widths = [max(len(row[column]) for row in (_POD_HEADER, *rows)) + 3 for column in range(len(_POD_HEADER))]
-    print(columns(widths[first:], _POD_HEADER[first:], [row[first:] for row in rows]))
+    print(fitted_columns(_POD_HEADER[first:], [row[first:] for row in rows], gap=3))
 
 
 def _rows(pods: Iterable[Manifest], job: str, queue: str) -> Iterator[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.cli.terminal import CommandError, ExitCode
+from volcanoio.cli.terminal import ExitCode, UsageError
 from volcanoio.engine.scheduling.config.config_maps import KEYS, excerpts
 from volcanoio.engine.scheduling.config.configuration import read
 from volcanoio.engine.scheduling.config.lint import Finding, Severity, lint
@@ -36,7 +36,7 @@ def run_lint(
             "ignore_unavailable": ignore_unavailable,
         }
     except (PluginError, MountError) as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
+        raise UsageError(error) from None
     texts = [(str(file), _text(file)) for file in files]
     scheduler = scheduler_plugins((text for _, text in texts), known["plugins"])
     found = [(file, each) for file, text in texts for each in findings(file, text, known, registry, scheduler)]
@@ -101,6 +101,6 @@ def _text(file: Path) -> str:
     try:
         return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}; give the path of a YAML file", ExitCode.USAGE) from None
+        raise UsageError(f"{file}: {error.strerror}; give the path of a YAML file") from None
     except UnicodeDecodeError:
-        raise CommandError(f"{file}: not UTF-8 text; give a YAML file", ExitCode.USAGE) from None
+        raise UsageError(f"{file}: not UTF-8 text; give a YAML file") from None

@@ -21,7 +21,7 @@ import click
 from volcanoio import __version__
 from volcanoio.cli.plugin import plugin
 from volcanoio.cli.schedulerflags import options, scheduler_flags, switch
-from volcanoio.cli.terminal import CommandError, ExitCode, help_command, replace_unencodable, sole_error
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, help_command, replace_unencodable, sole_error
 
 if TYPE_CHECKING:
     from volcanoio.kube.client import Client
@@ -135,7 +135,7 @@ def rbac_command(controllers_dir: tuple[Path, ...], policies_dir: tuple[Path, ..
         registry = discover(policies_dirs=policies_dir, controllers_dirs=controllers_dir)
         print(render(registry), end="")
     except (PluginError, MountError) as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
+        raise UsageError(error) from None
     return ExitCode.OK
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from volcanoio.cli.connection import reporting_api_errors
-from volcanoio.cli.terminal import CommandError, ExitCode, columns
+from volcanoio.cli.terminal import CommandError, UsageError, columns
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import NotFound
 from volcanoio.model import kinds, names, times
@@ -75,8 +75,7 @@ def flap_annotations(every: str, down: str | None) -> dict[str, str | None]:
     if down:
         options.append(f"down={_duration('--for', down)}")
         if times.parse_duration(down) >= times.parse_duration(every):
-            msg = f"--for: {down} must be less than --every {every}: a node that flaps is up in between"
-            raise CommandError(msg, ExitCode.USAGE)
+            raise UsageError(f"--for: {down} must be less than --every {every}: a node that flaps is up in between")
     return {names.NODE_FLAP: ",".join(options)}
 
 
@@ -125,5 +124,5 @@ def _duration(flag: str, text: str) -> str:
         if times.parse_duration(text) <= 0:
             raise ValueError(f"{text!r} must be more than 0")
     except ValueError as error:
-        raise CommandError(f"{flag}: {error}", ExitCode.USAGE) from None
+        raise UsageError(f"{flag}: {error}") from None
     return text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from volcanoio.cli.terminal import CommandError, ExitCode
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
 from volcanoio.model.packaged import config_path
 
 if TYPE_CHECKING:
@@ -33,13 +33,12 @@ def plugin() -> None:
 def new(name: str, directory: Path) -> int:
     """Write a working scheduler plugin NAME and its test. Existing files are not overwritten."""
     if _NAME.fullmatch(name) is None:
-        msg = (
+        raise UsageError(
             f'"{name}" is not a valid name for a plugin; use small letters, digits and single dashes, such as my-plugin'
         )
-        raise CommandError(msg, ExitCode.USAGE)
     module = name.replace("-", "_")
     if taken := _taken(name, module):
-        raise CommandError(f"{taken}; choose another name", ExitCode.USAGE)
+        raise UsageError(f"{taken}; choose another name")
     words = {
         "name": name,
         "module": module,
@@ -49,7 +48,7 @@ def new(name: str, directory: Path) -> int:
     files = {f"{module}.py": "plugin.py.txt", f"test_{module}.py": "plugin_test.py.txt"}
     for file in files:
         if (directory / file).exists():
-            raise CommandError(f"{directory / file} exists already; choose another name, or --dir", ExitCode.USAGE)
+            raise UsageError(f"{directory / file} exists already; choose another name, or --dir")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for file, template in files.items():
@@ -57,7 +56,7 @@ def new(name: str, directory: Path) -> int:
             (directory / file).write_text(text, encoding="utf-8")
             print(directory / file)
     except OSError as error:
-        raise CommandError(f"{error.filename}: {error.strerror}; choose another --dir", ExitCode.USAGE) from None
+        raise UsageError(f"{error.filename}: {error.strerror}; choose another --dir") from None
     print(f"next: volcanoio plugin test {directory / f'{module}.py'}", file=sys.stderr)
     return ExitCode.OK
 
@@ -95,20 +94,18 @@ def test(file: Path, conf: Path | None) -> int:
 
     if not file.exists() or file.is_dir():
         problem = "is a directory" if file.is_dir() else "there is no such file"
-        msg = f"{file}: {problem}; give the path of a plugin's file; volcanoio plugin new NAME writes one"
-        raise CommandError(msg, ExitCode.USAGE)
+        raise UsageError(f"{file}: {problem}; give the path of a plugin's file; volcanoio plugin new NAME writes one")
     try:
         text = None if conf is None else conf.read_text(encoding="utf-8")
         reports = [_checked(file, found, text) for found in _classes(file)]
     except ConfigurationError as error:
         where = str(conf) if conf else f"{file} without arguments"
         msg = f"{where}: {error}; give arguments with --conf" if conf is None else f"{where}: {error}"
-        raise CommandError(msg, ExitCode.USAGE) from None
+        raise UsageError(msg) from None
     except (MountError, PluginError) as error:
         raise CommandError(str(error), ExitCode.JOB_FAILED) from None
     except OSError as error:
-        msg = f"{error.filename}: {error.strerror}; give the path of a YAML file"
-        raise CommandError(msg, ExitCode.USAGE) from None
+        raise UsageError(f"{error.filename}: {error.strerror}; give the path of a YAML file") from None
     for report in reports:
         print("\n".join(report.lines()))
     wrong = sum(bool(report.problems) for report in reports)

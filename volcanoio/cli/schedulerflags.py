@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from volcanoio.cli.terminal import CommandError, ExitCode
+from volcanoio.cli.terminal import UsageError
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.cluster.scope import Scope
@@ -114,9 +114,9 @@ class SchedulerFlags(NamedTuple):
 def _refuse_sharding(mode: str) -> None:
     if mode not in ("none", "hard", "soft"):
         msg = f"--scheduler-sharding-mode: there is no mode {mode}; write none, the only one available yet"
-        raise CommandError(msg, ExitCode.USAGE)
+        raise UsageError(msg)
     if mode != "none":
-        raise CommandError(f"--scheduler-sharding-mode: {mode} is not available yet; leave it at none", ExitCode.USAGE)
+        raise UsageError(f"--scheduler-sharding-mode: {mode} is not available yet; leave it at none")
 
 
 def _gates(given: Sequence[str]) -> dict[str, bool]:
@@ -126,10 +126,9 @@ def _gates(given: Sequence[str]) -> dict[str, bool]:
     for entry in _listed(given):
         name, equals, value = entry.partition("=")
         if name not in gates:
-            raise CommandError(f"--feature-gates: {name} is unknown{suggestion(name, sorted(gates))}", ExitCode.USAGE)
+            raise UsageError(f"--feature-gates: {name} is unknown{suggestion(name, sorted(gates))}")
         if not equals or value.lower() not in ("true", "false"):
-            msg = f"--feature-gates: {entry} is not a switch; write {name}=true or {name}=false"
-            raise CommandError(msg, ExitCode.USAGE)
+            raise UsageError(f"--feature-gates: {entry} is not a switch; write {name}=true or {name}=false")
         gates[name] = value.lower() == "true"
     return gates
 
@@ -161,8 +160,7 @@ def _labels(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
     for entry in _listed(given):
         key, colon, value = entry.partition(":")
         if not key or not colon:
-            msg = f"--node-selector: {entry} is not a label; write KEY:VALUE, as in zone:a"
-            raise CommandError(msg, ExitCode.USAGE)
+            raise UsageError(f"--node-selector: {entry} is not a label; write KEY:VALUE, as in zone:a")
         labels.append((key.strip(), value.strip()))
     return tuple(labels)
 
@@ -173,4 +171,4 @@ def _period(text: str) -> float:
     try:
         return parse_duration(text)
     except DurationError as error:
-        raise CommandError(f"--schedule-period: {error}", ExitCode.USAGE) from None
+        raise UsageError(f"--schedule-period: {error}") from None

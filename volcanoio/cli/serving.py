@@ -16,7 +16,7 @@ import anyio
 
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.schedulerflags import SchedulerFlags
-from volcanoio.cli.terminal import CommandError, ExitCode, runnable_command
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command
 from volcanoio.compose.hollow import HollowOptions, MissingPermissionsError, check_permissions, hollow_fleet
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
@@ -50,7 +50,7 @@ def options_from(data: Path | None, memory: bool, port: int, verbose: int, given
     try:
         return LocalOptions.parse(data=data, memory=memory, port=port, **given)
     except OptionError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
+        raise UsageError(error) from None
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
     try:
         await cluster.__aenter__()
     except OptionError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
+        raise UsageError(error) from None
     async with AsyncExitStack() as stack:
         stack.push_async_exit(cluster)
         yield cluster
@@ -127,7 +127,7 @@ async def _run(transport: Transport, options: HollowOptions, scope: anyio.Cancel
     try:
         fleet = hollow_fleet(transport, options)
     except OptionError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
+        raise UsageError(error) from None
     await _check_permissions(transport)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(fleet.run)

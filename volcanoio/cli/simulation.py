@@ -6,7 +6,7 @@ printed as one line.
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.cli.schedulerflags import SchedulerFlags
-from volcanoio.cli.terminal import CommandError, ExitCode
+from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.simulate import SimulateOptions, simulate
 from volcanoio.compose.state_files import StateError
@@ -43,34 +43,15 @@ def table(offline: Offline) -> str:
     waiting = f"{len(snapshot.pipelined)} waiting for pods that are ending"
     counts = f"{sum(binds.values())} bound, {len(evictions)} evicted, {waiting}"
     parts = [f"{pluralize(offline.cycles, 'cycle')}: {counts}"]
-    if binds:
-        parts.append(
-            _columns(
-                ("PODGROUP", "NODE", "PODS"), [(group, node, count) for (group, node), count in sorted(binds.items())]
-            )
-        )
-    if evictions:
-        parts.append(
-            _columns(
-                ("EVICTED", "NODE", "ACTION"),
-                [(f"{evict.namespace}/{evict.name}", evict.node, evict.reason) for evict in evictions],
-            )
-        )
-    if snapshot.pipelined:
-        parts.append(_columns(("RESERVED FOR", "NODE"), list(snapshot.pipelined.items())))
-    if snapshot.reasons:
-        rows = [(key, snapshot.phases.get(key, ""), text) for key, text in snapshot.reasons.items()]
-        parts.append(_columns(("WAITING", "PHASE", "WHY"), rows))
+    reasons = [(key, snapshot.phases.get(key, ""), text) for key, text in snapshot.reasons.items()]
+    tables: dict[tuple[str, ...], Sequence[Sequence[object]]] = {
+        ("PODGROUP", "NODE", "PODS"): [(*place, count) for place, count in sorted(binds.items())],
+        ("EVICTED", "NODE", "ACTION"): [(f"{pod.namespace}/{pod.name}", pod.node, pod.reason) for pod in evictions],
+        ("RESERVED FOR", "NODE"): list(snapshot.pipelined.items()),
+        ("WAITING", "PHASE", "WHY"): reasons,
+    }
+    parts += [fitted_columns(header, rows, gap=2) for header, rows in tables.items() if rows]
     return "\n\n".join(parts)
-
-
-def _columns(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
-    """Return rows with left-aligned columns as wide as their longest cell, two blanks apart."""
-    texts = [header, *(tuple(map(str, row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
-    )
 
 
 def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **given: Any) -> int:
@@ -111,7 +92,7 @@ def _moment(text: str | None) -> float | None:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise CommandError(f"--now: {text} is not a time; write one as 2026-01-01T00:00:00Z", ExitCode.USAGE)
+        raise UsageError(f"--now: {text} is not a time; write one as 2026-01-01T00:00:00Z")
     return moment.timestamp()
 
 
@@ -125,10 +106,9 @@ def _text(path: Path | None) -> str | None:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        msg = f"--conf {path}: {error.strerror}; give the path of a scheduler's configuration"
-        raise CommandError(msg, ExitCode.USAGE) from None
+        raise UsageError(f"--conf {path}: {error.strerror}; give the path of a scheduler's configuration") from None
     except UnicodeDecodeError:
-        raise CommandError(f"--conf {path}: not UTF-8 text; give a YAML file", ExitCode.USAGE) from None
+        raise UsageError(f"--conf {path}: not UTF-8 text; give a YAML file") from None
 
 
 @contextmanager
@@ -139,6 +119,6 @@ def _command_errors(conf: Path | None) -> Iterator[None]:
     except ConfigurationError as error:
         lines = str(error).splitlines()
         text = "\n".join(f"{conf}: {line}" for line in lines) if conf else str(error)
-        raise CommandError(text, ExitCode.USAGE) from None
+        raise UsageError(text) from None
     except (StateError, PluginError, MountError) as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
+        raise UsageError(error) from None

@@ -34,6 +34,13 @@ class CommandError(Exception):
         self.code = code
 
 
+class UsageError(CommandError):
+    """An option, argument or file that cannot be used."""
+
+    def __init__(self, message: object) -> None:
+        super().__init__(str(message), ExitCode.USAGE)
+
+
 def sole_error(error: BaseException) -> BaseException:
     """Return the only error inside task groups; the group itself if there are several."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -54,6 +61,12 @@ def columns(widths: Sequence[int], header: Sequence[str], rows: Sequence[Sequenc
         "".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (header, *rows)
     )
+
+
+def fitted_columns(header: Sequence[str], rows: Sequence[Sequence[object]], gap: int) -> str:
+    """Return left-aligned columns as wide as their longest cell, `gap` blanks apart."""
+    widths = [max(len(str(cell)) for cell in column) + gap for column in zip(header, *rows, strict=True)]
+    return columns(widths, header, rows)
 
 
 def runnable_command(command: str) -> str:
