@@ -246,7 +246,7 @@ _LEAST = 64
 """Least length of a table of scores by state."""
 
 
-class KnownScoresByState(NamedTuple):
+class FormerScores(NamedTuple):
     """Scores by state of a dropped table, with its plan and the version of the states."""
 
     plan: Plan
@@ -254,7 +254,7 @@ class KnownScoresByState(NamedTuple):
     table: NDArray[np.float64]
 
 
-NOTHING = KnownScoresByState(NO_PLAN, -1, np.full(1, np.nan))
+NO_FORMER_SCORES = FormerScores(NO_PLAN, -1, np.full(1, np.nan))
 
 
 class ScoresByState:
@@ -266,12 +266,12 @@ class ScoresByState:
 
     __slots__ = ("_columns", "_shape", "_states", "table", "version")
 
-    def __init__(self, shape: Shape, columns: NodeColumns, states: NodeStates, learned: KnownScoresByState) -> None:
+    def __init__(self, shape: Shape, columns: NodeColumns, states: NodeStates, former: FormerScores) -> None:
         self._shape = shape
         self._columns = columns
         self._states = states
-        self.table = learned.table
-        self.version = learned.version
+        self.table = former.table
+        self.version = former.version
 
     def sync(self) -> None:
         """Number the states again if there are too many, and make room in the table for all states."""

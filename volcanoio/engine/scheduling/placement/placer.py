@@ -23,14 +23,105 @@ from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.by_node_row import ByNodeRow
 from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState
-from volcanoio.engine.scheduling.placement.node_states import NOTHING, NOWHERE, KnownScoresByState, NodeStates
+from volcanoio.engine.scheduling.placement.node_states import NO_FORMER_SCORES, NOWHERE, FormerScores, NodeStates
 from volcanoio.engine.scheduling.placement.recent_changes import RecentChanges
 from volcanoio.engine.scheduling.placement.score_table import PlacementCycle, ScoreTable, TableSources
 from volcanoio.framework.scheduling.points import TaskScorer
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY, PODS
 
+
+@dataclass(slots=True)
+class PlacementRequest:
+    """Alike tasks of a job, to be placed in order; placed ones are appended to `log`.
+
+    `missing` returns how many more tasks the job needs, 0 when it has enough; it is called after that many were placed.
+    `nominated` is the nominated node of a single task. `idle_only`: room that is being released does not count.
+    `pipeline`: tasks become Pipelined on idle room too; `idle_first`: idle room is then preferred.
+    """
+
+    tasks: Sequence[TaskInfo]
+    log: list[TaskInfo]
+    missing: Callable[[], int] | None = None
+    nominated: str = ""
+    idle_only: bool = False
+    pipeline: bool = False
+    idle_first: bool = False
+
+
+KEPT_SHAPES = 1024
+"""Number of score tables that are kept (100 to 300 kB each at 10,000 nodes)."""
+KEPT_POD_DEPENDENT = 24
+"""Number of score tables that are kept for shapes with terms about other pods.
+
+Small: there may be as many such shapes as jobs, and a new table is copied from a similar one.
+"""
+KEPT_FORMER = 2048
+"""Number of dropped tables whose scores by state are kept."""
+
+
+class ScoreTables:
+    """The score tables by shape; the least recently used ones are dropped, all of them with the plugins.
+
+    A table is also replaced when the columns got longer.
+    """
+
+    def __init__(self, columns: NodeColumns, states: NodeStates, inputs: Inputs) -> None:
+        self._columns = columns
+        self._sources = TableSources(columns, states, inputs, RecentChanges(columns))
+        self._tables: dict[int, ScoreTable] = {}
+        """Tables of other shapes, by the shape's id."""
+        self._former_scores: dict[int, FormerScores] = {}
+        """Scores by state of dropped tables, by the shape's id; the table checks that they are still valid."""
+        self._pod_dependent: dict[int, ScoreTable] = {}
+        """Tables of shapes with terms about other pods, by the shape's id."""
+        self._latest_similar: dict[int, ScoreTable] = {}
+        """The latest table of similar shapes, by the id of the shape without its terms about other pods."""
+
+    def clear(self) -> None:
+        """Drop all tables: the plugins were replaced."""
+        self._tables.clear()
+        self._pod_dependent.clear()
+        self._latest_similar.clear()
+        self._former_scores.clear()
+
+    def of(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
+        """Return the table for a shape, not updated yet, and one for a similar shape to start from."""
+        if shape.id != shape.base_id:
+            return self._of_pod_dependent(shape)
+        if (table := self._tables.pop(shape.id, None)) is None or table.capacity != self._columns.capacity:
+            if len(self._tables) >= KEPT_SHAPES:
+                old = next(iter(self._tables))
+                self._former_scores[old] = self._tables.pop(old).former_scores
+                if len(self._former_scores) > KEPT_FORMER:
+                    del self._former_scores[next(iter(self._former_scores))]
+            former = self._former_scores.pop(shape.id, NO_FORMER_SCORES)
+            table = ScoreTable(shape, self._sources, former)
+        self._tables[shape.id] = table
+        return table, None
+
+    def known(self, shape: Shape) -> ScoreTable | None:
+        """Return the table for a shape as it was last updated."""
+        return (self._tables if shape.id == shape.base_id else self._pod_dependent).get(shape.id)
+
+    def _of_pod_dependent(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
+        """Return the table of a shape that differs from others only in its terms about other pods."""
+        if (table := self._pod_dependent.pop(shape.id, None)) is None or table.capacity != self._columns.capacity:
+            if len(self._pod_dependent) >= KEPT_POD_DEPENDENT:
+                del self._pod_dependent[next(iter(self._pod_dependent))]
+            table = ScoreTable(shape, self._sources)
+        self._pod_dependent[shape.id] = table
+        latest, plain = self._latest_similar.pop(shape.base_id, None), self._tables.get(shape.base_id)
+        same_length = [one for one in (latest, plain) if one is not None and one.capacity == table.capacity]
+        similar = max(same_length, key=lambda one: one.revision, default=None)
+        self._latest_similar[shape.base_id] = table
+        if len(self._latest_similar) > KEPT_POD_DEPENDENT:
+            del self._latest_similar[next(iter(self._latest_similar))]
+        return table, similar
+
+
 _FIRST = (CPU, MEMORY)
+"""Resources whose fit errors come first."""
 
 
 class FitErrorCounter:
@@ -81,91 +172,7 @@ def _insufficient_reason(shape: Shape, name: str) -> str:
     return "node(s) pod number exceeded" if shape.best_effort and name == PODS else f"Insufficient {name}"
 
 
-KEPT_SHAPES = 1024
-"""Number of score tables that are kept (100 to 300 kB each at 10,000 nodes)."""
-KEPT_POD_DEPENDENT = 24
-"""Number of score tables that are kept for shapes with terms about other pods.
-
-Small: there may be as many such shapes as jobs, and a new table is copied from a similar one.
-"""
-KEPT_TABLES = 2048
-"""Number of dropped tables whose scores by state are kept."""
-
-
-class ScoreTables:
-    """The score tables by shape; the least recently used ones are dropped."""
-
-    def __init__(self, columns: NodeColumns, states: NodeStates, inputs: Inputs) -> None:
-        self._columns = columns
-        self._sources = TableSources(columns, states, inputs, RecentChanges(columns))
-        self._tables: dict[int, ScoreTable] = {}
-        self._learned_scores: dict[int, KnownScoresByState] = {}
-        self._pod_dependent: dict[int, ScoreTable] = {}
-        """Tables of shapes with terms about other pods, by the shape's id."""
-        self._latest_similar: dict[int, ScoreTable] = {}
-        """The latest table of similar shapes, by the id of the shape without its terms about other pods."""
-
-    def clear(self) -> None:
-        """Drop all tables: the plugins were replaced."""
-        self._tables.clear()
-        self._pod_dependent.clear()
-        self._latest_similar.clear()
-        self._learned_scores.clear()
-
-    def of(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
-        """Return the table for a shape, not updated yet, and one for a similar shape to start from."""
-        if shape.id != shape.base_id:
-            return self._of_pod_dependent(shape)
-        if (table := self._tables.pop(shape.id, None)) is None or table.capacity != self._columns.capacity:
-            if len(self._tables) >= KEPT_SHAPES:
-                old = next(iter(self._tables))
-                self._learned_scores[old] = self._tables.pop(old).learned_scores
-                if len(self._learned_scores) > KEPT_TABLES:
-                    del self._learned_scores[next(iter(self._learned_scores))]
-            learned = self._learned_scores.pop(shape.id, NOTHING)
-            table = ScoreTable(shape, self._sources, learned)
-        self._tables[shape.id] = table
-        return table, None
-
-    def known(self, shape: Shape) -> ScoreTable | None:
-        """Return the table for a shape as it was last updated."""
-        return (self._tables if shape.id == shape.base_id else self._pod_dependent).get(shape.id)
-
-    def _of_pod_dependent(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
-        """Return the table of a shape that differs from others only in its terms about other pods."""
-        if (table := self._pod_dependent.pop(shape.id, None)) is None or table.capacity != self._columns.capacity:
-            if len(self._pod_dependent) >= KEPT_POD_DEPENDENT:
-                del self._pod_dependent[next(iter(self._pod_dependent))]
-            table = ScoreTable(shape, self._sources)
-        self._pod_dependent[shape.id] = table
-        latest, plain = self._latest_similar.pop(shape.base_id, None), self._tables.get(shape.base_id)
-        known = [one for one in (latest, plain) if one is not None and one.capacity == table.capacity]
-        akin = max(known, key=lambda one: one.revision, default=None)
-        self._latest_similar[shape.base_id] = table
-        if len(self._latest_similar) > KEPT_POD_DEPENDENT:
-            del self._latest_similar[next(iter(self._latest_similar))]
-        return table, akin
-
-
-@dataclass(slots=True)
-class PlacementRequest:
-    """Alike tasks of a job, to be placed in order; placed ones are appended to `log`.
-
-    `missing` returns how many more tasks the job needs, 0 when it has enough; it is called after that many were placed.
-    `nominated` is the nominated node of a single task. `idle_only`: room that is being released does not count.
-    `pipeline`: tasks become Pipelined on idle room too; `idle_first`: idle room is then preferred.
-    """
-
-    tasks: Sequence[TaskInfo]
-    log: list[TaskInfo]
-    missing: Callable[[], int] | None = None
-    nominated: str = ""
-    idle_only: bool = False
-    pipeline: bool = False
-    idle_first: bool = False
-
-
-EACH = 0.125
+TASK_EFFORT = 0.125
 """Effort of one task that is placed per task, in evaluations of all nodes."""
 _Take: TypeAlias = Callable[[int], Sequence[int]]
 """Chooses rows for up to so many alike tasks and counts the tasks in the columns; fewer if there is no more room."""
@@ -315,7 +322,7 @@ class Placer:
     ) -> tuple[int, bool]:
         """Place tasks one by one, each after filtering and scoring all nodes; `scorers` score this very task."""
         for index, task in enumerate(request.tasks):
-            self.effort += table.prepare(self._cycle) + EACH
+            self.effort += table.prepare(self._cycle) + TASK_EFFORT
             if (found := self._best_for(task, table, request, scorers)) is None:
                 return index, False
             row, status = found
@@ -413,8 +420,8 @@ class Placer:
 
     def _score_table(self, shape: Shape) -> ScoreTable:
         """Return the table for a shape, up to date with the columns."""
-        table, akin = self._score_tables.of(shape)
-        self.effort += table.prepare(self._cycle, akin)
+        table, similar = self._score_tables.of(shape)
+        self.effort += table.prepare(self._cycle, similar)
         return table
 
     def _nominated_row(self, table: ScoreTable, request: PlacementRequest) -> int | None:

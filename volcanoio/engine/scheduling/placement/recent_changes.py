@@ -43,13 +43,12 @@ class RecentChanges:
         """The clock of each row's last entry."""
 
     def fitting(
-        self, clock: int, wants: Sequence[tuple[int, int]], passing: NDArray[np.bool_] | None
+        self, clock: int, requests: Sequence[tuple[int, int]], passing: NDArray[np.bool_] | None
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], NodeRows] | None:
-        """Return the rows changed since a clock value, possibly repeated, and those with room, each once, also as
-        NodeRows.
+        """Return the rows changed since a clock value, possibly repeated; then those where a task fits, each once.
 
-        `wants` is the least room by the resource's index, for at least one resource; `passing`, if given, restricts the
-        second. None where the entries do not reach back that far.
+        The latter also as NodeRows. `requests` are the task's, by the resource's index, at least one; `passing`, if
+        given, restricts these rows. None where the entries do not reach back that far.
         """
         self._catch_up()
         first = self._first
@@ -57,14 +56,15 @@ class RecentChanges:
             return None
         start, stop = clock - first, self._clock - first
         rows = self._rows[start:stop]
-        (at, amount), *others = wants
-        fits = self._room[at, start:stop] >= amount  # one resource after the other: a column beside the table is slower
+        (at, amount), *others = requests
+        # One resource after the other: a single comparison with a column of amounts is slower
+        fits = self._room[at, start:stop] >= amount
         for at, amount in others:
             fits &= self._room[at, start:stop] >= amount
         if passing is not None:
             fits &= passing[rows]
         entries = fits.nonzero()[0]
-        entries += start
+        entries += start  # from here on positions in the arrays
         fitting = self._rows.take(entries)
         basics = self._basics.take(entries, axis=2, mode="clip")  # faster: indices are valid and need no check
         known = {_ALLOCATABLE: basics[0], _USED: basics[1], _NONZERO: basics[2]}
@@ -95,10 +95,10 @@ class RecentChanges:
         stop = start + len(rows)
         self._rows[start:stop] = rows
         if len(rows) == 1:  # the usual case: one placement after another
-            there = self._columns.block[:, :, rows.item(0)]
-            np.minimum(there[_IDLE], there[_FUTURE], out=self._room[:, start])
-            self._basics[:_NONZERO_AT, :, start] = there[: _USED + 1, :CPU_MEMORY_COUNT]
-            self._basics[_NONZERO_AT, :, start] = there[_NONZERO, :CPU_MEMORY_COUNT]
+            amounts = self._columns.block[:, :, rows.item(0)]
+            np.minimum(amounts[_IDLE], amounts[_FUTURE], out=self._room[:, start])
+            self._basics[:_NONZERO_AT, :, start] = amounts[: _USED + 1, :CPU_MEMORY_COUNT]
+            self._basics[_NONZERO_AT, :, start] = amounts[_NONZERO, :CPU_MEMORY_COUNT]
             return
         block = self._columns.block[:, :, rows]
         np.minimum(block[_IDLE], block[_FUTURE], out=self._room[:, start:stop])
@@ -109,7 +109,7 @@ class RecentChanges:
         """Mark the previous entries of changed rows as outdated."""
         clock, first, entry_of = self._clock, self._first, self._entry_of
         for row in rows:
-            if (before := entry_of.item(row)) > first:
+            if (before := entry_of.item(row)) > first:  # else it has none, or `_compact` has dropped it
                 self._room[:, before - first - 1] = _NO_ROOM
             clock += 1
             entry_of[row] = clock

@@ -20,9 +20,9 @@ from volcanoio.engine.scheduling.cluster.rows import NodeRows
 from volcanoio.engine.scheduling.config.plugin_parts import Numbers
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.node_states import (
-    NOTHING,
+    NO_FORMER_SCORES,
     NOWHERE,
-    KnownScoresByState,
+    FormerScores,
     NodeStates,
     RowScorer,
     ScoresByState,
@@ -134,7 +134,7 @@ class KnownScores:
         "shape",
     )
 
-    def __init__(self, shape: Shape, sources: TableSources, learned: KnownScoresByState = NOTHING) -> None:
+    def __init__(self, shape: Shape, sources: TableSources, former: FormerScores = NO_FORMER_SCORES) -> None:
         columns, self._states, self._inputs, self._recent_changes = sources
         self._columns = columns
         self.shape = shape
@@ -158,8 +158,8 @@ class KnownScores:
 
         They may be a view of the log of changes, which is valid while the second number is the columns' clock.
         """
-        self.plan: Plan = learned.plan
-        self.by_state = ScoresByState(shape, columns, self._states, learned)
+        self.plan: Plan = former.plan
+        self.by_state = ScoresByState(shape, columns, self._states, former)
         self._scores_anywhere: tuple[int, dict[int, float]] = (-1, {})
         """Version of the node states, and `score_on` by state."""
         self.is_by_state = False
@@ -175,9 +175,9 @@ class KnownScores:
         self._salt = np.uint64(0)
 
     @property
-    def learned_scores(self) -> KnownScoresByState:
+    def former_scores(self) -> FormerScores:
         """The scores by state, from which a later table for the same shape can start."""
-        return KnownScoresByState(self.plan, self.by_state.version, self.by_state.table)
+        return FormerScores(self.plan, self.by_state.version, self.by_state.table)
 
     def is_stable_in(self, cycle: PlacementCycle) -> bool:
         """Whether filter results stay valid for the rest of that cycle, whatever is placed and evicted in it."""
@@ -244,17 +244,17 @@ class ScoreTable(KnownScores):
 
     __slots__ = ()
 
-    def prepare(self, cycle: PlacementCycle, akin: ScoreTable | None = None) -> float:
+    def prepare(self, cycle: PlacementCycle, similar: ScoreTable | None = None) -> float:
         """Update the table for the current columns; return the share of rows that were computed.
 
-        `akin` is the table of a similar shape, from which a new table is copied where that is valid.
+        `similar` is the table of a similar shape, from which a new table is copied where that is valid.
         """
         columns = self._columns
         if self._cycle is not cycle:
             self._cycle, self._salt = cycle, cycle.tie_salt(self.shape)
             self._update_plan(cycle.rules)
-            if akin is not None and self.revision < 0:
-                self._copy_from(akin)
+            if similar is not None and self.revision < 0:
+                self._copy_from(similar)
         if self.is_by_state:
             self.is_by_state = self._states.is_worthwhile  # the scores are the same either way
             self.by_state.sync()

@@ -155,11 +155,16 @@ class PodIndex:
     # Adding tasks.
 
     def _activate(self) -> None:
+        """Begin to count pods: a term or a plugin selects some."""
         self.is_active = True
         self._unclassified = dict(self._tasks)
         self.version += 1
 
     def _classify_tasks(self) -> Iterator[None]:
+        """Add the tasks that have no label class yet to one, some at a time.
+
+        Label keys that their terms read are added first, as new keys invalidate all label classes.
+        """
         keys: dict[str, None] = {}
         for number, task in enumerate(list(self._unclassified.values()), 1):
             if has_terms(task.pod, task.spec_shape):
@@ -204,6 +209,7 @@ class PodIndex:
         self.version += 1
 
     def _classify(self, task: TaskInfo) -> None:
+        """Add a task to its label class and to the counts of the class."""
         encoded_terms = b""
         if has_terms(task.pod, task.spec_shape):
             affinity = task.pod.spec.affinity
@@ -223,6 +229,7 @@ class PodIndex:
                 _move_count(label_class.active_node_counts, "", task.node)
 
     def _new_class(self, key: LabelClassKey, task: TaskInfo) -> LabelClass:
+        """Add a label class, without tasks, for tasks like this one."""
         labels = {name: value for name, value in zip(self._keys, key.labels, strict=True) if value is not None}
         terms = (
             resolve(task.pod, task.spec_shape, key.namespace, labels, self._labels_of) if key.encoded_terms else None
@@ -261,13 +268,16 @@ class PodIndex:
             )
 
     def _use(self, group: SelectorGroup, *, terminating: bool) -> None:
+        """Count a group's pods for one more user."""
         group.users += 1
         self._node_counts(group, terminating=terminating)
 
     def _group(self, selectors: Selectors) -> SelectorGroup:
+        """Return the group of these selectors, adding it if missing."""
         return self._classes.groups.get(selectors) or self._classes.add_group(selectors)
 
     def _node_counts(self, group: SelectorGroup, *, terminating: bool) -> NodeCountTable:
+        """Return a group's counts with or without terminating pods, counting them if no user had them before."""
         known = group.node_counts if terminating else group.active_node_counts
         if known is not None:
             return known
@@ -299,6 +309,7 @@ class PodIndex:
     # Dropping tasks and classes.
 
     def _restore_evicted(self, task: TaskInfo) -> None:
+        """Count a task again that an earlier session evicted and that still exists."""
         del self._evicted[task.uid]
         if task.label_class is not None and LOADS[task.status] and task.node:
             _move_count(task.label_class.node_counts, "", task.node)
@@ -326,6 +337,7 @@ class PodIndex:
             self.is_active = False
 
     def _drop_class(self, label_class: LabelClass) -> None:
+        """Drop a label class without tasks, with the counts that only its terms used."""
         self._classes.drop_class(label_class)
         self._shapes.release(label_class.shape)
         if label_class.terms is None:
@@ -334,7 +346,7 @@ class PodIndex:
         self.version += 1
         for term in label_class.terms.affinity:
             topic = self._classes.groups[term.topic,]
-            topic.users -= 1 if term.role is TermRole.REQUIRED_AFFINITY else 2
+            topic.users -= 1 if term.role is TermRole.REQUIRED_AFFINITY else 2  # as `_count_terms` added
             topic.topic_users -= 1
             if not topic.topic_users:
                 self._to_reshape.update(topic.classes)
@@ -362,6 +374,7 @@ class PodIndex:
             self._classes.drop_group(group)
 
     def _labels_of(self, namespace: str) -> Labels:
+        """Return the labels of a namespace, and record them: when they change, everything is classified again."""
         labels = self._namespace_labels[namespace] = self.namespaces(namespace)
         return labels
 

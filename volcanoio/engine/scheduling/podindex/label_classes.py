@@ -24,7 +24,9 @@ class NodeCountTable:
         self.by_node: dict[str, int] = {}
         """Number of pods by node name, also for unknown nodes; nodes without pods are omitted."""
         self._changes: list[tuple[str, int]] = []
+        """The latest changes, each a node and 1 or -1."""
         self._dropped = 0
+        """Number of earlier changes."""
 
     @property
     def version(self) -> int:
@@ -188,6 +190,7 @@ class LabelClasses:
             del group.classes[label_class.key]
 
     def _join(self, label_class: LabelClass, group: SelectorGroup) -> None:
+        """Add a label class to a group if the selectors match it."""
         if group.selectors not in label_class.groups and all_select(
             group.selectors, label_class.key.namespace, label_class.labels, self._labels_of
         ):

@@ -23,42 +23,43 @@ RENEWAL_SHARE = 0.5
 
 
 class CandidateScores:
-    """By row the score for tasks of one shape and queue, NOWHERE where even all victims make no room.
+    """Scores by row for tasks of one shape and queue; NOWHERE where evicting all victims makes too little room.
 
-    Where only a row's own amounts count, alike tasks share them, and only changed rows are scored again.
+    Valid for the columns as they were at `_clock`. `refresh` scores the rows again that changed since, for which a
+    row's score must depend on that row alone and the columns must have the same rows and resources.
     """
 
-    def __init__(self, session: SessionContext, task: TaskInfo, purpose: Purpose, *, own: bool = False) -> None:
-        """`own`: victims are of the task's own job."""
+    def __init__(self, session: SessionContext, task: TaskInfo, purpose: Purpose, *, own_job: bool = False) -> None:
+        """`own_job`: victims are of the task's own job."""
         assert task.job_info is not None
         assert task.job_info.queue_info is not None
         columns = session.nodes
         self._session = session
         self._columns, self._victim_columns = columns, session.state.victim_columns
         self._purpose = purpose
-        self.own_job = own
+        self.own_job = own_job
         self._queue = task.job_info.queue_info.name
         self._clock = columns.clock
         self._layout = (len(columns), columns.capacity, columns.layout)
         self._scores: dict[int, tuple[float, float]] = {}
-        """Scores that are known, each with the clock of the row's change that it followed."""
+        """By row the clock of its last change and the score after that, where `store` was called for it."""
         self._feasible: NDArray[np.bool_]
-        self.value = self.compute(task)
+        self.by_row = self.compute(task)
         self._is_node_local = session.state.placer.is_node_local(task)
 
     def compute(self, task: TaskInfo) -> NDArray[np.float64]:
         """Return the scores of all rows now."""
         assert task.job_info is not None
         victim_columns, placer, queue = self._victim_columns, self._session.state.placer, self._queue
-        self._feasible, value = placer.candidate_scores(task)
+        self._feasible, scores = placer.candidate_scores(task)
         if self.own_job:
-            there = victim_columns.of_job(task.job_info)
+            evictable = victim_columns.of_job(task.job_info)
+        elif self._purpose is Purpose.PREEMPT:
+            evictable = victim_columns.of_queue(queue)
         else:
-            there = (
-                victim_columns.of_queue(queue) if self._purpose is Purpose.PREEMPT else victim_columns.of_others(queue)
-            )
+            evictable = victim_columns.of_others(queue)
         placer.add_effort(1)
-        return np.where(self._feasible & self._has_room(task, there), value, NOWHERE)
+        return np.where(self._feasible & self._has_room(task, evictable), scores, NOWHERE)
 
     def refresh(self, task: TaskInfo) -> bool:
         """Score changed rows again; False when all rows must be."""
@@ -68,28 +69,27 @@ class CandidateScores:
         if self._layout != (len(columns), columns.capacity, columns.layout):
             return False
         rows = (columns.changed_at[: len(columns)] > self._clock).nonzero()[0].tolist()
-        item = columns.changed_at.item
+        changed_at = columns.changed_at.item
         for row in rows:
             score = NOWHERE
             if self._feasible.item(row):
-                when, score = self._scores.get(row, (-1.0, NOWHERE))
-                if when != item(row):
+                clock, score = self._scores.get(row, (-1.0, NOWHERE))
+                if clock != changed_at(row):  # not the score that `CandidateNodes.rescore` has just computed
                     score = placer.score_on(task, row) if self.has_room_on(task, row) else NOWHERE
-            self.value[row] = score
+            self.by_row[row] = score
         self._clock = columns.clock
         placer.add_effort(RENEWAL_SHARE)
         return True
 
     def has_room_on(self, task: TaskInfo, row: int) -> bool:
         """Whether a row has evictable tasks, and evicting all of them makes room for one task; not for `own_job`."""
-        there = self._victim_columns.on_row(row, self._queue, others=self._purpose is Purpose.RECLAIM)
-        columns = self._columns
-        index, item = columns.resources, columns.block.item
-        if there is None or there[index[PODS]] <= 0:
+        evictable = self._victim_columns.on_row(row, self._queue, others=self._purpose is Purpose.RECLAIM)
+        index, amount_at = self._columns.resources, self._columns.block.item
+        if evictable is None or evictable[index[PODS]] <= 0:
             return False
         for name, amount in task.shape.requests.items():  # called after every placement that needs evictions
             at = index[name]
-            if item(_FUTURE, at, row) + there[at] < amount:
+            if amount_at(_FUTURE, at, row) + evictable[at] < amount:
                 return False
         return True
 
@@ -97,12 +97,12 @@ class CandidateScores:
         """Store a row's current score, NOWHERE where too little can be evicted."""
         self._scores[row] = self._columns.changed_at.item(row), score
 
-    def _has_room(self, task: TaskInfo, there: Ints) -> NDArray[np.bool_]:
+    def _has_room(self, task: TaskInfo, evictable: Ints) -> NDArray[np.bool_]:
         """Return the rows with evictable tasks where evicting all of them makes room for one task."""
         columns, size = self._columns, len(self._columns)
-        mask = there[columns.resources[PODS], :size] > 0
+        mask = evictable[columns.resources[PODS], :size] > 0
         for name, amount in task.shape.requests.items():
-            mask &= columns.future_idle(name) + there[columns.resources[name], :size] >= amount
+            mask &= columns.future_idle(name) + evictable[columns.resources[name], :size] >= amount
         return mask
 
 
@@ -110,20 +110,18 @@ class CandidateNodes:
     """Implements `session.CandidateNodes`: one score per row, NOWHERE where no suitable victims are left."""
 
     def __init__(
-        self, session: SessionContext, task: TaskInfo, scores: CandidateScores, known: NDArray[np.bool_] | None
+        self, session: SessionContext, task: TaskInfo, scores: CandidateScores, excluded: NDArray[np.bool_] | None
     ) -> None:
-        """`known` are rows where tasks like this one found nothing before."""
-        self._columns, self._placer, self._victim_columns = (
-            session.nodes,
-            session.state.placer,
-            session.state.victim_columns,
-        )
+        """`excluded` are rows where no suitable victims were found for tasks like this one."""
+        self._columns, self._placer = session.nodes, session.state.placer
+        self._victim_columns = session.state.victim_columns
         self._task = task
         self._scores = scores
-        self._score_by_row = scores.value.copy()
-        if known is not None:
-            self._score_by_row[known[: len(self._score_by_row)]] = NOWHERE
+        self._score_by_row = scores.by_row.copy()
+        if excluded is not None:
+            self._score_by_row[excluded[: len(self._score_by_row)]] = NOWHERE
         self._top = NOWHERE
+        """The best score, while `_ties` are known."""
         self._ties: Ties | None = None
         """The rows with the best score; None when they must be determined."""
         self._is_node_local = False
@@ -132,11 +130,11 @@ class CandidateNodes:
     def best(self) -> str:
         """Return the remaining node with the highest score, "" when none is left."""
         if self._ties is None:
-            value = self._score_by_row
-            self._top = value.max().item() if len(value) else NOWHERE
+            scores = self._score_by_row
+            self._top = scores.max().item() if len(scores) else NOWHERE
             if self._top == NOWHERE:
                 return ""
-            rows = (value == self._top).nonzero()[0]
+            rows = (scores == self._top).nonzero()[0]
             self._ties = Ties(rows, self._placer.tie_keys(self._task.shape, rows))
         return self._columns.names[self._ties.first]
 
@@ -177,5 +175,5 @@ class CandidateNodes:
     def _set(self, row: int, score: float) -> None:
         """Set a row's score; the best rows stay known if only the first of them got worse."""
         self._score_by_row[row] = score
-        if (equal := self._ties) is not None and (score >= self._top or row != equal.first or not equal.take()):
+        if (ties := self._ties) is not None and (score >= self._top or row != ties.first or not ties.take()):
             self._ties = None

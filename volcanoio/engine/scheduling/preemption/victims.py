@@ -35,11 +35,12 @@ class FittingTasks:
         self._requests = task.shape.requests
         self._mask, _ = session.state.placer.candidate_scores(task)
         victim_columns, queue = session.state.victim_columns, task.job_info.queue_info.name
-        there = victim_columns.of_queue(queue) if purpose is Purpose.PREEMPT else victim_columns.of_others(queue)
+        evictable = victim_columns.of_queue(queue) if purpose is Purpose.PREEMPT else victim_columns.of_others(queue)
         self._rows = self._counted(None)
+        """Number of tasks that fit, by row."""
         self.free = int(self._rows.sum())
         """Number of tasks that fit the room that is free or being released now."""
-        self.with_evictions = int(self._counted(there).sum())
+        self.with_evictions = int(self._counted(evictable).sum())
         """Number of tasks that would fit, at creation, if everything evictable were evicted."""
         session.state.placer.add_effort(1)
 
@@ -51,10 +52,12 @@ class FittingTasks:
         """Count a node again after an eviction or placement there."""
         row = self._columns.rows[node]
         if self._mask[row]:
-            free = min(self._columns.future_idle(name).item(row) // amount for name, amount in self._requests.items())
-            number = max(free, 0)
-            self.free += number - self._rows.item(row)
-            self._rows[row] = number
+            fitting = min(
+                self._columns.future_idle(name).item(row) // amount for name, amount in self._requests.items()
+            )
+            fitting = max(fitting, 0)
+            self.free += fitting - self._rows.item(row)
+            self._rows[row] = fitting
 
     def _counted(self, more: Ints | None) -> Ints:
         """Return how many tasks fit each row, with more room by the resource's index."""
@@ -70,7 +73,7 @@ class FittingTasks:
         return least
 
 
-_HERE = frozenset({*EVICTABLE, TaskStatus.RELEASING})
+_ON_NODE = frozenset({*EVICTABLE, TaskStatus.RELEASING})
 """Evictable statuses, and that of tasks whose eviction may be undone."""
 
 
@@ -84,7 +87,10 @@ class _Order:
 
 
 class VictimOrder:
-    """The order of victims by node. Within a session no evictable task is added to a node."""
+    """The order of victims by node, kept for one action: within a session no evictable task is added to a node.
+
+    The tasks of a node are sorted again when the place of one of their jobs in job order has changed.
+    """
 
     def __init__(self, session: SessionContext) -> None:
         self._session = session
@@ -98,12 +104,12 @@ class VictimOrder:
     def on_node(self, node: str) -> Sequence[TaskInfo]:
         """Return the tasks on a node by job and task, regardless of queue; evicted ones may be included."""
         if (known := self._orders.get(node)) is None:
-            there = self._session.state.ledger.tasks_by_node.get(node, {})
-            known = self._orders[node] = self._order([task for task in there.values() if task.status in _HERE])
+            tasks = self._session.state.ledger.tasks_by_node.get(node, {}).values()
+            known = self._orders[node] = self._order([task for task in tasks if task.status in _ON_NODE])
         elif len(known.keys) > 1:
-            ask = self._session.job_key
+            key_of = self._session.job_key
             for job, key in known.keys:  # called for every node that is tried: a generator would double its cost
-                if ask(job) != key:
+                if key_of(job) != key:
                     known = self._orders[node] = self._order(known.tasks)
                     break
         return known.tasks
@@ -119,11 +125,13 @@ class VictimOrder:
         return tasks
 
     def _order(self, tasks: Iterable[TaskInfo]) -> _Order:
+        """Sort tasks so that those of the last job come first, within a job the last task."""
         rules, key_of = self._rules, self._session.job_key
         jobs = {task.job: task.job_info for task in tasks}
         keys = {key: key_of(job) if job is not None else () for key, job in jobs.items()}
-        ask = rules.task_key if rules.orders_tasks else None
-        keyed = [(keys[task.job], ask and ask(task), task.key, task) for task in tasks]  # tasks end in uids: all differ
+        task_key = rules.task_key if rules.orders_tasks else None
+        # `task.key` ends in the uid: no two are equal, and the tasks themselves are never compared
+        keyed = [(keys[task.job], task_key and task_key(task), task.key, task) for task in tasks]
         keyed.sort(reverse=True)
         return _Order(
             [task for _, _, _, task in keyed],
@@ -147,10 +155,11 @@ class Victims:
         self._rules = session.rules
         self._ledger, self._columns, self._placer = session.state.ledger, session.nodes, session.state.placer
         self._failed: set[Hashable] = set()
-        """Alike jobs for which not enough was found."""
+        """Keys of alike jobs for which too few victims were found; cleared with each action, as all below."""
         self._excluded: dict[Hashable, NDArray[np.bool_]] = {}
-        """Rows where nothing was found for alike tasks."""
+        """Rows where too few victims were found, by the key of alike tasks."""
         self._scores: dict[Hashable, CandidateScores] = {}
+        """Scores of nodes by purpose, queue and shape; see there what makes them invalid."""
         self._order = VictimOrder(session)
 
     def prepare(self) -> Iterator[None]:
@@ -180,9 +189,9 @@ class Victims:
 
     def exclude_node(self, purpose: Purpose, task: TaskInfo, node: str) -> None:
         """Leave a node out of later searches for alike tasks."""
-        kind, columns = self._equivalence_key(purpose, task), self._session.nodes
-        if (rows := self._excluded.get(kind)) is None:
-            rows = self._excluded[kind] = np.zeros(columns.capacity, np.bool_)
+        key, columns = self._equivalence_key(purpose, task), self._session.nodes
+        if (rows := self._excluded.get(key)) is None:
+            rows = self._excluded[key] = np.zeros(columns.capacity, np.bool_)
         rows[columns.rows[node]] = True
 
     def job_starving(self, job: JobInfo) -> bool:
@@ -209,16 +218,15 @@ class Victims:
             pass
         session = self._session
         if own_job:
-            return CandidateNodes(session, task, CandidateScores(session, task, purpose, own=True), None)
+            return CandidateNodes(session, task, CandidateScores(session, task, purpose, own_job=True), None)
         assert task.job_info is not None
         key = (purpose, task.job_info.queue, task.shape.id)
         if (scores := self._scores.get(key)) is None or not scores.refresh(task):
             if len(self._scores) >= KEPT:
                 self._scores.clear()
             scores = self._scores[key] = CandidateScores(session, task, purpose)
-        return CandidateNodes(
-            session, task, scores, self._excluded.get(self._equivalence_key(purpose, task)) if self._excluded else None
-        )
+        excluded = self._excluded.get(self._equivalence_key(purpose, task)) if self._excluded else None
+        return CandidateNodes(session, task, scores, excluded)
 
     def can_gain_victims(self, purpose: Purpose) -> bool:
         """Whether evictions can make more tasks evictable: with several tiers, an empty one defers to the next."""
@@ -231,30 +239,26 @@ class Victims:
     def running_tasks(self) -> Sequence[TaskInfo]:
         """Return all Running tasks, by job and then in task order."""
         found: list[TaskInfo] = []
-        for key in sorted(self._ledger.schedulable_jobs):
-            job = self._ledger.schedulable_jobs[key]
+        for _, job in sorted(self._ledger.schedulable_jobs.items()):
             if job.counts[TaskStatus.RUNNING]:
-                found += sorted(
-                    (task for task in job.members.values() if task.status is TaskStatus.RUNNING),
-                    key=lambda task: task.key,
-                )
+                running = [task for task in job.members.values() if task.status is TaskStatus.RUNNING]
+                found += sorted(running, key=lambda task: task.key)
         return found
 
     def has_room_without(self, node: str, shape: Shape, victims: Iterable[TaskInfo]) -> bool:
         """Whether one task fits on a node once these victims are gone."""
-        columns = self._columns
-        row, left, item, index = columns.rows[node], {}, columns.block.item, columns.resources
+        columns, row, missing = self._columns, self._columns.rows[node], {}
         for name, amount in shape.requests.items():
-            if (room := item(_FUTURE, index[name], row)) < amount:
-                left[name] = amount - room
-        if not left:
+            if (room := columns.block.item(_FUTURE, columns.resources[name], row)) < amount:
+                missing[name] = amount - room
+        if not missing:
             return True
         for victim in victims:
-            requests, enough = victim.shape.requests, True
-            for name, amount in left.items():
-                left[name] = amount = amount - requests.get(name, 0)
-                enough &= amount <= 0
-            if enough:
+            requests, is_enough = victim.shape.requests, True
+            for name, amount in missing.items():
+                missing[name] = amount = amount - requests.get(name, 0)
+                is_enough &= amount <= 0
+            if is_enough:
                 return True
         return False
 
@@ -316,34 +320,28 @@ class Victims:
         targets = [task for task in placed if task.preemptable] if preemptors else []
         if not targets or not any(self._can_evict(purpose, preemptor) for preemptor in preemptors):
             return False
-        if purpose is Purpose.RECLAIM and all(_fixed(task) for task in targets):
+        if purpose is Purpose.RECLAIM and not any(map(_is_reclaimable, targets)):
             return False
         ledger = self._ledger
-        dirty = {task.job: task.job in ledger.dirty for task in targets}
+        clean_jobs = [task.job for task in targets if task.job not in ledger.dirty]
         for task in targets:  # as if they were running already
             ledger.revert(task, TaskStatus.RUNNING, task.node)
-        back = any(
+        would_evict = any(
             self._would_evict(purpose, preemptor, targets)
             for preemptor in preemptors
-            if self._can_evict(purpose, preemptor)
+            if self._can_evict(purpose, preemptor)  # again, as the targets count as running now
         )
         for task in targets:
             ledger.revert(task, TaskStatus.PIPELINED, task.node)
-        for key, was in dirty.items():
-            if not was:
-                ledger.dirty.pop(key, None)
-        return back
+        for key in clean_jobs:
+            ledger.dirty.pop(key, None)
+        return would_evict
 
     def _starving_preemptors(self, evicted: Sequence[TaskInfo]) -> Collection[TaskInfo]:
         """Return the evicted tasks whose jobs starve now, one of each job, shape and priority; usually none."""
         starves = self._rules.job_starving
-        starving: set[str] = set()
-        looked_at: set[str] = set()
-        for task in evicted:  # called after every placement that needs evictions
-            if task.job not in looked_at:
-                looked_at.add(task.job)
-                if task.job_info is not None and starves(task.job_info):
-                    starving.add(task.job)
+        jobs = {task.job: task.job_info for task in evicted}
+        starving = {key for key, job in jobs.items() if job is not None and starves(job)}
         found: dict[tuple[str, int, int], TaskInfo] = {}
         for task in evicted if starving else ():
             if task.job in starving and task.can_preempt:
@@ -355,11 +353,13 @@ class Victims:
         self._session.stats.record_attempt(victims)
 
     def _equivalence_key(self, purpose: Purpose, task: TaskInfo) -> Hashable:
+        """Return a key that tasks share which find the same victims on a node."""
         job = task.job_info
         assert job is not None
         return purpose, job.queue, job.priority, self._rules.preemptor_key(job, purpose), task.shape.id, task.priority
 
     def _job_equivalence_key(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> Hashable:
+        """Return a key that jobs share for which the search for victims ends the same way."""
         return (
             job.min_available,
             job.sub_job_table and job.key,
@@ -377,23 +377,24 @@ class Victims:
         )
 
     def _would_evict(self, purpose: Purpose, preemptor: TaskInfo, targets: Sequence[TaskInfo]) -> bool:
+        """Whether a configured action could evict one of the targets for the preemptor."""
         session, job = self._session, preemptor.job_info
         assert job is not None
         if session.is_action_configured(purpose):
-            ask = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
-            if ask(preemptor, [task for task in targets if task.shape.best_effort or not preemptor.shape.best_effort]):
+            victims_of = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
+            eligible = [task for task in targets if task.shape.best_effort or not preemptor.shape.best_effort]
+            if victims_of(preemptor, eligible):
                 return True
         if not session.is_action_configured(f"gang{purpose}"):
             return False
-        low = purpose is Purpose.RECLAIM
-        open_to_it = [
+        eligible = [
             task
             for task in targets
             if task.job_info is not None
             and task.job_info.preemptable
-            and (low or task.job_info.priority < job.priority)
+            and (purpose is Purpose.RECLAIM or task.job_info.priority < job.priority)
         ]
-        return bool(open_to_it) and bool(self._rules.evictable(job, purpose, open_to_it))
+        return bool(eligible) and bool(self._rules.evictable(job, purpose, eligible))
 
     def _can_evict(self, purpose: Purpose, preemptor: TaskInfo) -> bool:
         """Whether an evicted task could immediately have others evicted, if any were eligible."""
@@ -405,10 +406,10 @@ class Victims:
         return not self._rules.overused(job.queue_info) and self._rules.preemptive(job.queue_info, [preemptor])
 
 
-def _fixed(task: TaskInfo) -> bool:
-    """Whether no queue may reclaim from the task's queue."""
+def _is_reclaimable(task: TaskInfo) -> bool:
+    """Whether other queues may reclaim from the task's queue."""
     queue = task.job_info.queue_info if task.job_info is not None else None
-    return queue is None or queue.object.spec.reclaimable is False
+    return queue is not None and queue.object.spec.reclaimable is not False
 
 
 def _mark_unschedulable(session: SessionContext, job: JobInfo, runs: Sequence[Run]) -> None:
