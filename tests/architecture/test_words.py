@@ -7,7 +7,7 @@ import pytest
 from tests.architecture import words
 
 LIMITS = {
-    "tests": 1032,
+    "tests": 981,
     "volcanoio/bus": 1,
     "volcanoio/localcluster/processes": 1,
 }

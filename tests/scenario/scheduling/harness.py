@@ -347,6 +347,8 @@ class Scenario:
     """Type, reason and message of the last condition of PodGroups."""
     fit_errors: Mapping[str, str] | None = None
     """Why a task of each PodGroup found no node."""
+    reasons: Mapping[str, str] | None = None
+    """Why each PodGroup waits."""
 
     def check(self) -> None:
         """Run the cycles, and compare the decisions."""
@@ -372,6 +374,10 @@ class Scenario:
         if self.fit_errors is not None:
             decided["fit_errors"] = {name: world.fit_error(name) for name in self.fit_errors}
             expected["fit_errors"] = self.fit_errors
+        if self.reasons is not None:
+            jobs = world.state.ledger.jobs
+            decided["reasons"] = {name: jobs[f"ns/{name}"].attempts.reason.text for name in self.reasons}
+            expected["reasons"] = self.reasons
         wrong = "; ".join(
             f"{what}: {decided[what]}, not {expected[what]}" for what in decided if decided[what] != expected[what]
         )

@@ -1,4 +1,4 @@
-"""Node metrics of a busy node."""
+"""Node metrics for scenarios."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from volcanoio.framework.scheduling_events import FactsSaid
 
 
 def busy(of: World, **by_node: tuple[float, float]) -> None:
-    """Figures of nodes, as of now: percent of cpu and memory."""
+    """Report the current utilization of nodes: percent of cpu and memory."""
     facts = {
         name: {"cpu": cpu, "memory": memory, "at": of.now, "every": 30.0} for name, (cpu, memory) in by_node.items()
     }

@@ -1,4 +1,4 @@
-"""Objects of storage for the scenarios: claims, volumes, classes and drivers."""
+"""Storage objects for scenarios: claims, volumes, classes and drivers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _meta(name: str, namespace: str = "", **more: Any) -> Manifest:
 
 
 def claim(name: str, storage_class: str = "sc", size: str = "1Gi", *, volume: str = "", **more: Any) -> Manifest:
-    """A claim of namespace ns; bound when it names a volume, unless `completed` is false."""
+    """Return a claim of namespace ns; it is bound if it names a volume, unless `completed` is false."""
     bound = bool(volume) and more.pop("completed", True)
     annotations = {**(COMPLETED if bound else {}), **more.pop("annotations", {})}
     spec = {
@@ -36,13 +36,13 @@ def claim(name: str, storage_class: str = "sc", size: str = "1Gi", *, volume: st
 
 
 def on(key: str, *values: str) -> Manifest:
-    """A node affinity of a volume."""
+    """Return the node affinity of a volume."""
     terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}]
     return {"required": {"nodeSelectorTerms": terms}}
 
 
 def volume(name: str, storage_class: str = "sc", size: str = "2Gi", **more: Any) -> Manifest:
-    """A volume; `reach` is its node affinity, `labels` and `phase` as they are, the rest is of its spec."""
+    """Return a volume; `reach` is its node affinity, `more` are `labels`, `phase`, `modes` and further spec fields."""
     labels, phase = more.pop("labels", {}), more.pop("phase", "Available")
     affinity = more.pop("reach", None)
     spec = {
@@ -62,7 +62,7 @@ def volume(name: str, storage_class: str = "sc", size: str = "2Gi", **more: Any)
 
 
 def storage_class(name: str = "sc", provisioner: str = "kubernetes.io/no-provisioner", **more: Any) -> Manifest:
-    """A class whose claims wait for a pod, unless it says otherwise."""
+    """Return a class; by default its claims are bound when a pod needs them."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -74,7 +74,7 @@ def storage_class(name: str = "sc", provisioner: str = "kubernetes.io/no-provisi
 
 
 def csi_node(name: str, driver: str, count: int | None = None, *, keys: list[str] | None = None) -> Manifest:
-    """What a node says of a driver."""
+    """Return the CSINode of a node, with the volume limit of a driver if `count` is given."""
     known: Manifest = {"name": driver, "nodeID": name, "topologyKeys": keys or []}
     if count is not None:
         known["allocatable"] = {"count": count}
@@ -82,19 +82,19 @@ def csi_node(name: str, driver: str, count: int | None = None, *, keys: list[str
 
 
 def attachment(name: str, volume: str, node: str, driver: str = "csi.example") -> Manifest:
-    """A volume is attached to a node."""
+    """Return the attachment of a volume to a node."""
     spec = {"attacher": driver, "nodeName": node, "source": {"persistentVolumeName": volume}}
     return {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": _meta(name), "spec": spec}
 
 
 def csi_driver(name: str, *, storage_capacity: bool = False) -> Manifest:
-    """A driver."""
+    """Return a driver."""
     spec = {"storageCapacity": storage_capacity}
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": _meta(name), "spec": spec}
 
 
 def capacity(name: str, storage_class: str, amount: str, **labels: str) -> Manifest:
-    """Room of a class on nodes with these labels."""
+    """Return the storage capacity of a class on nodes with these labels."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "CSIStorageCapacity",
@@ -106,6 +106,6 @@ def capacity(name: str, storage_class: str, amount: str, **labels: str) -> Manif
 
 
 def using(name: str, group: str, *claims: str, **more: Any) -> Manifest:
-    """A pod that uses claims."""
+    """Return a pod that uses claims."""
     volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
     return pod(name, group, spec={"volumes": volumes}, **{"cpu": "1", **more})

@@ -1,4 +1,4 @@
-"""Plugin extender: what an HTTP server may decide, and what happens when it does not answer."""
+"""Plugin extender: decisions that an HTTP server takes part in, and decisions when it does not answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from volcanoio_plugins.scheduling.extender import Extender
 
-from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from tests.scenario.scheduling.harness import World, group, node, pod, pods, priority_class
 from tests.state_dump import state_dump
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.framework.arguments import ArgumentError
@@ -30,30 +30,30 @@ tiers:
 Server = Callable[[str, Any], Any]
 
 
-class Asked(World):
-    """A world whose questions a server answers: a function of verb and body, which may raise."""
+class AnsweredWorld(World):
+    """A world whose requests a server answers; the server is a function of verb and body, which may raise."""
 
     def __init__(self, *objects: Manifest, arguments: str, server: Server) -> None:
         super().__init__(*objects, conf=CONF.replace("{arguments}", arguments))
         self.server = server
         self.asked: list[str] = []
-        self.notices: list[Question] = []
+        self.notifications: list[Question] = []
         self.rounds = 0
 
-    def settle(self) -> Asked:
-        """Cycles until one comes to its end without a question."""
+    def run_until_answered(self) -> AnsweredWorld:
+        """Run cycles until one ends without open requests."""
         for _ in range(20):
             self.rounds += 1
             opening = CycleOpened(cycle=self.rounds, upto=0, seed=7, at=self.now, answering=True)
-            result = self.once(opening)
+            result = self.one_cycle(opening)
             for question in result.questions:
                 self.fold(self._answer(question))
             if not result.questions:
                 return self
         raise AssertionError(self.asked)
 
-    def once(self, opening: CycleOpened) -> CycleResult:
-        """One cycle."""
+    def one_cycle(self, opening: CycleOpened) -> CycleResult:
+        """Run one cycle."""
         steps = run_cycle(self.state, self.profile, opening)
         decided: list[SchedulerEffect] = []
         while True:
@@ -63,7 +63,7 @@ class Asked(World):
                 result: CycleResult = end.value
                 decided.extend(result.decisions)
                 self.decisions.extend(decided)
-                self.notices.extend(each for each in decided if isinstance(each, Question))
+                self.notifications.extend(each for each in decided if isinstance(each, Question))
                 return result
 
     def _answer(self, question: Question) -> AskAnswered:
@@ -77,7 +77,7 @@ class Asked(World):
 
 
 def down(_verb: str, _body: Any) -> Any:
-    msg = "nobody there"
+    msg = "connection refused"
     raise OSError(msg)
 
 
@@ -90,57 +90,59 @@ def only(name: str) -> Server:
     return lambda _verb, body: {} if body["node"]["Name"] == name else {"status": "not this one", "code": 1}
 
 
-def test_tasks_go_only_where_the_extender_permits() -> None:
+def test_tasks_are_placed_only_where_the_extender_allows() -> None:
     for name in ("n1", "n2"):
-        world = Asked(*NODES, *ONE, arguments=PREDICATE, server=only(name)).settle()
+        world = AnsweredWorld(*NODES, *ONE, arguments=PREDICATE, server=only(name)).run_until_answered()
         assert world.binds == {"p": name}
-        assert world.rounds == 2, "one round of questions about all nodes at once"
+        assert world.rounds == 2, "one round of requests about all nodes at once"
 
 
-def test_where_it_permits_nothing_its_words_are_the_reason() -> None:
-    world = Asked(*NODES, *ONE, arguments=PREDICATE, server=only("n3")).settle()
+def test_the_message_of_the_extender_is_the_fit_error() -> None:
+    world = AnsweredWorld(*NODES, *ONE, arguments=PREDICATE, server=only("n3")).run_until_answered()
     assert world.binds == {}
     errors = world.state.ledger.jobs["ns/g"].attempts.fit_errors
     assert next(iter(errors.values())).counts == {"not this one": 2}
 
 
-def test_all_that_waits_is_asked_about_in_one_round() -> None:
+def test_all_waiting_tasks_are_sent_in_one_round() -> None:
     jobs = [each for at in range(5) for each in (group(f"g{at}", 1), pod(f"p{at}", f"g{at}", cpu=str(at + 1)))]
-    world = Asked(node("n1", cpu="20"), *jobs, arguments=PREDICATE, server=only("n1")).settle()
+    world = AnsweredWorld(node("n1", cpu="20"), *jobs, arguments=PREDICATE, server=only("n1")).run_until_answered()
     assert len(world.binds) == 5
     assert world.rounds == 2
     assert len(world.asked) == 5
 
 
-def test_pods_of_one_template_share_an_answer() -> None:
+def test_equal_pods_share_a_request() -> None:
     gang = (group("g", 3), *pods("p", 3, "g", cpu="1"))
-    world = Asked(*NODES, *gang, arguments=PREDICATE, server=only("n2")).settle()
+    world = AnsweredWorld(*NODES, *gang, arguments=PREDICATE, server=only("n2")).run_until_answered()
     assert len(world.asked) == 2
     assert set(world.binds.values()) == {"n2"}
 
 
-def test_its_scores_count_as_they_are() -> None:
+def test_scores_of_the_extender_are_added_unchanged() -> None:
     scores = {"nodeScore": {"n1": 1, "n2": 7.5}}
-    world = Asked(*NODES, *ONE, arguments="extender.prioritizeVerb: rank", server=lambda *_: scores).settle()
+    world = AnsweredWorld(
+        *NODES, *ONE, arguments="extender.prioritizeVerb: rank", server=lambda *_: scores
+    ).run_until_answered()
     assert world.binds == {"p": "n2"}
     assert world.asked == ["rank"]
 
 
 @pytest.mark.parametrize("verb", [PREDICATE, "extender.prioritizeVerb: rank"])
-def test_one_that_fails_has_no_objection_only_if_it_is_ignorable(verb: str) -> None:
-    assert Asked(*NODES, *ONE, arguments=verb, server=down).settle().binds == {}
+def test_a_failing_extender_is_skipped_only_if_it_is_ignorable(verb: str) -> None:
+    assert AnsweredWorld(*NODES, *ONE, arguments=verb, server=down).run_until_answered().binds == {}
     ignored = f"{verb}\n      extender.ignorable: true"
-    assert set(Asked(*NODES, *ONE, arguments=ignored, server=down).settle().binds) == {"p"}
+    assert set(AnsweredWorld(*NODES, *ONE, arguments=ignored, server=down).run_until_answered().binds) == {"p"}
 
 
-def test_what_it_does_not_manage_is_none_of_its_business() -> None:
+def test_pods_without_managed_resources_are_not_sent() -> None:
     arguments = f"{PREDICATE}\n      extender.managedResources: [{{name: example.com/fpga}}]"
-    world = Asked(*NODES, *ONE, arguments=arguments, server=down).settle()
+    world = AnsweredWorld(*NODES, *ONE, arguments=arguments, server=down).run_until_answered()
     assert set(world.binds) == {"p"}
     assert world.asked == []
 
 
-def test_it_votes_on_admission() -> None:
+def test_the_extender_votes_on_enqueueing_jobs() -> None:
     waiting = (group("g", 1, minResources={"cpu": "1"}), pod("p", "g", cpu="1"))
     arguments = "extender.jobEnqueueableVerb: admit\n      extender.jobEnqueuedVerb: admitted"
     for status, phase in ((-1, "Pending"), (0, "Inqueue"), (1, "Inqueue")):
@@ -148,23 +150,30 @@ def test_it_votes_on_admission() -> None:
         def server(_verb: str, _body: Any, vote: int = status) -> Any:
             return {"status": vote}
 
-        world = Asked(*NODES, *waiting, arguments=arguments, server=server).settle()
+        world = AnsweredWorld(*NODES, *waiting, arguments=arguments, server=server).run_until_answered()
         assert world.phase("g") == phase
-        assert [notice.url for notice in world.notices] == ["http://extender/admitted"] * (phase == "Inqueue")
-    assert Asked(*NODES, *waiting, arguments=arguments, server=down).settle().phase("g") == "Pending"
+        assert [notification.url for notification in world.notifications] == ["http://extender/admitted"] * (
+            phase == "Inqueue"
+        )
+    assert (
+        AnsweredWorld(*NODES, *waiting, arguments=arguments, server=down).run_until_answered().phase("g") == "Pending"
+    )
 
 
-def test_a_queue_it_calls_overused_gets_nothing() -> None:
+def test_no_job_of_a_queue_that_the_extender_calls_overused_is_placed() -> None:
     arguments = "extender.queueOverusedVerb: overused"
     for overused in (True, False):
 
-        def server(_verb: str, body: Any, said: bool = overused) -> Any:
-            return {"overused": said and body["queue"]["Name"] == "default"}
+        def server(_verb: str, body: Any, answer: bool = overused) -> Any:
+            return {"overused": answer and body["queue"]["Name"] == "default"}
 
-        assert bool(Asked(*NODES, *ONE, arguments=arguments, server=server).settle().binds) is not overused
+        assert (
+            bool(AnsweredWorld(*NODES, *ONE, arguments=arguments, server=server).run_until_answered().binds)
+            is not overused
+        )
 
 
-def test_it_says_when_a_job_is_ready_and_what_it_refuses_is_taken_back() -> None:
+def test_the_extender_decides_when_a_job_is_ready_and_other_placements_are_undone() -> None:
     gang = (group("g", 2), *pods("p", 3, "g", cpu="1"))
     arguments = "extender.jobReadyVerb: ready"
 
@@ -173,46 +182,49 @@ def test_it_says_when_a_job_is_ready_and_what_it_refuses_is_taken_back() -> None
             "status": sum(bool(task["NodeName"]) for task in body["job"]["Tasks"].values()) >= number
         }
 
-    assert len(Asked(*NODES, *gang, arguments=arguments, server=ready_from(2)).settle().binds) == 3
-    world = Asked(*NODES, *gang, arguments=arguments, server=ready_from(3)).settle()
+    assert len(AnsweredWorld(*NODES, *gang, arguments=arguments, server=ready_from(2)).run_until_answered().binds) == 3
+    world = AnsweredWorld(*NODES, *gang, arguments=arguments, server=ready_from(3)).run_until_answered()
     assert sorted(map(len, world.batches)) == [3]
-    world = Asked(*NODES, *gang, arguments=arguments, server=ready_from(4)).settle()
+    world = AnsweredWorld(*NODES, *gang, arguments=arguments, server=ready_from(4)).run_until_answered()
     assert world.binds == {}
     assert world.state.ledger.columns.used("cpu").sum() == 0
 
 
-def test_it_chooses_victims() -> None:
+def test_the_extender_chooses_victims() -> None:
     high = {"priority": 10}
     victims = [pod(f"v{at}", "low", on="n1", phase="Running", cpu="4") for at in (0, 1)]
     running = (group("low", 0, phase="Running"), *victims)
-    taker = (group("g", 1, phase="Inqueue", priorityClassName="high"), pod("p", "g", cpu="4", spec=high))
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    important = {**kind, "metadata": {"name": "high"}, "value": 10}
+    preemptor = (group("g", 1, phase="Inqueue", priorityClassName="high"), pod("p", "g", cpu="4", spec=high))
+    important = priority_class("high", 10)
 
     def server(_verb: str, body: Any) -> Any:
         assert body["evictor"]["Name"] == "p"
         return {"status": 1, "victims": [each for each in body["evictees"] if each["Name"] == "v1"]}
 
     arguments = "extender.preemptableVerb: preempt"
-    world = Asked(node("n1"), important, *running, *taker, arguments=arguments, server=server).settle()
+    world = AnsweredWorld(
+        node("n1"), important, *running, *preemptor, arguments=arguments, server=server
+    ).run_until_answered()
     assert [each.name for each in world.decisions if isinstance(each, Evict)] == ["v1"]
-    world = Asked(node("n1"), important, *running, *taker, arguments=arguments, server=down).settle()
+    world = AnsweredWorld(
+        node("n1"), important, *running, *preemptor, arguments=arguments, server=down
+    ).run_until_answered()
     assert [each for each in world.decisions if isinstance(each, Evict)] == []
 
 
-def test_it_is_notified_of_binds_and_sessions() -> None:
+def test_the_extender_is_notified_of_binds_and_sessions() -> None:
     arguments = "\n      ".join(
         f"extender.{verb}Verb: {verb}" for verb in ("onSessionOpen", "onSessionClose", "allocateFunc")
     )
     gang = (group("g", 1), pod("p", "g", cpu="1"), group("big", 2), *pods("b", 2, "big", cpu="8"))
-    world = Asked(node("n1"), *gang, arguments=arguments, server=down).settle()
-    verbs = [notice.url.rpartition("/")[2] for notice in world.notices]
+    world = AnsweredWorld(node("n1"), *gang, arguments=arguments, server=down).run_until_answered()
+    verbs = [notification.url.rpartition("/")[2] for notification in world.notifications]
     assert verbs == ["onSessionOpen", "allocateFunc", "onSessionClose"]
-    assert set(world.notices[0].body["Nodes"]) == {"n1"}
-    assert world.notices[1].body["task"]["Name"] == "p"
+    assert set(world.notifications[0].body["Nodes"]) == {"n1"}
+    assert world.notifications[1].body["task"]["Name"] == "p"
 
 
-def test_bodies_have_the_names_of_the_go_structs() -> None:
+def test_request_bodies_have_the_field_names_of_the_go_structs() -> None:
     bodies: list[Any] = []
 
     def server(_verb: str, body: Any) -> Any:
@@ -220,7 +232,9 @@ def test_bodies_have_the_names_of_the_go_structs() -> None:
         return {}
 
     old = pod("old", on="n1", phase="Running", cpu="500m", memory="1Gi")
-    Asked(node("n1", **{"example.com/fpga": "2"}), old, *ONE, arguments=PREDICATE, server=server).settle()
+    AnsweredWorld(
+        node("n1", **{"example.com/fpga": "2"}), old, *ONE, arguments=PREDICATE, server=server
+    ).run_until_answered()
     task, info = bodies[0]["task"], bodies[0]["node"]
     assert (task["Namespace"], task["Name"], task["Job"], task["Status"]) == ("ns", "p", "ns/g", 1)
     assert task["Resreq"] == {"MilliCPU": 1000.0, "Memory": 0.0, "ScalarResources": {"pods": 1.0}, "MaxTaskNum": 1}
@@ -231,24 +245,24 @@ def test_bodies_have_the_names_of_the_go_structs() -> None:
     assert info["Node"]["kind"] == "Node"
 
 
-def test_a_cycle_without_answers_leaves_nothing_behind() -> None:
+def test_a_cycle_with_open_requests_changes_no_task() -> None:
     gang = (group("g", 2), *pods("p", 2, "g", cpu="1"))
-    world = Asked(*NODES, *gang, arguments="extender.jobReadyVerb: ready", server=lambda *_: {"status": True})
+    world = AnsweredWorld(*NODES, *gang, arguments="extender.jobReadyVerb: ready", server=lambda *_: {"status": True})
     before = state_dump(world.state)["tasks"]
-    result = world.once(CycleOpened(cycle=1, upto=0, seed=7, at=world.now, answering=True))
+    result = world.one_cycle(CycleOpened(cycle=1, upto=0, seed=7, at=world.now, answering=True))
     assert (result.cut_at, len(result.questions)) == ("allocate", 1)
     assert world.binds == {}
     assert {uid: task["status"] for uid, task in state_dump(world.state)["tasks"].items()} == {
         uid: task["status"] for uid, task in before.items()
     }
     world.rounds = 1
-    assert len(world.settle().binds) == 2
+    assert len(world.run_until_answered().binds) == 2
 
 
-def test_without_a_request_it_does_not_object() -> None:
+def test_in_a_cycle_that_cannot_send_requests_the_extender_does_not_object() -> None:
     verbs = ("predicate", "prioritize", "preemptable", "queueOverused", "jobEnqueueable", "jobReady")
     arguments = "\n      ".join(f"extender.{verb}Verb: {verb}" for verb in verbs)
-    world = Asked(*NODES, *ONE, arguments=arguments, server=down)
+    world = AnsweredWorld(*NODES, *ONE, arguments=arguments, server=down)
     world.cycle()
     assert set(world.binds) == {"p"}
 
@@ -257,6 +271,6 @@ def test_without_a_request_it_does_not_object() -> None:
     "arguments",
     [{}, {"extender.urlPrefix": "extender:80"}, {"extender.urlPrefix": "http://x", "extender.httpTimeout": 5}],
 )
-def test_invalid_arguments_are_reported(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_rejected(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         Extender(arguments)

@@ -1,34 +1,35 @@
-"""Plugin nodegroup: queues and the node groups they may, should and should not use."""
+"""Plugin nodegroup: node groups that a queue must, should, should not and must not use."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, pods, queue, scenarios
 from volcanoio.model.base import Manifest
 
-CONF = """
+
+def conf(switch: str = "") -> str:
+    """Return a configuration with nodegroup, and a switch or arguments of it."""
+    return f"""
 actions: "enqueue, allocate, backfill"
 tiers:
 - plugins:
   - name: gang
   - name: nodegroup
-    {switches}
+    {switch}
 """
 
 
-def conf(switches: str = "") -> str:
-    return CONF.replace("{switches}", switches)
+NOT_STRICT = conf("arguments: {strict: false}")
 
 
 def grouped(name: str, of: str = "", **more: str) -> Manifest:
+    """Return a node of a node group, or of none."""
     return node(name, labels={"volcano.sh/nodegroup-name": of} if of else {}, **more)
 
 
 def affine(name: str, *, limits: str = "", parent: str = "", **parts: list[str]) -> Manifest:
-    """A queue: `required`, `preferred`, `forbidden` and `avoided` are groups."""
+    """Return a queue; `required`, `preferred`, `forbidden` and `avoided` are node groups."""
     keys = {
         "required": ("nodeGroupAffinity", "requiredDuringSchedulingIgnoredDuringExecution"),
         "preferred": ("nodeGroupAffinity", "preferredDuringSchedulingIgnoredDuringExecution"),
@@ -46,56 +47,112 @@ def affine(name: str, *, limits: str = "", parent: str = "", **parts: list[str])
     return manifest
 
 
-NODES = (grouped("n1", "g1"), grouped("n2", "g2"), grouped("n3", "g3"), grouped("n4", "g4"), grouped("bare"))
+GROUPS = {"n1": "g1", "n2": "g2", "n3": "g3", "n4": "g4", "bare": ""}
+NODES = tuple(grouped(name, of) for name, of in GROUPS.items())
+SMALL_NODES = tuple(grouped(name, of, cpu="1") for name, of in GROUPS.items())
+"""Nodes with room for one pod each."""
+FIVE = (group("g", 0, queue="q"), *pods("p", 5, "g", cpu="1"))
+ONE = (group("g", 1, queue="q"), pod("p", "g", cpu="1"))
 
 
-def usable(of: Manifest, text: str) -> set[str]:
-    """The nodes that a queue's pods use when there is one for each."""
-    one_each = [grouped(item["metadata"]["name"], *item["metadata"]["labels"].values(), cpu="1") for item in NODES]
-    world = World(*one_each, of, group("g", 0, queue=of["metadata"]["name"]), *pods("p", 5, "g", cpu="1"), conf=text)
+def usable_nodes(of: Manifest, text: str) -> set[str]:
+    """Return the nodes that the five pods of a queue use."""
+    world = World(*SMALL_NODES, of, *FIVE, conf=text)
     world.cycle()
     return set(world.binds.values())
 
 
-@pytest.mark.parametrize(
-    ("of", "strict", "nodes"),
-    [
-        (affine("q", required=["g1"], preferred=["g2"]), True, {"n1", "n2"}),
-        (affine("q", required=["g1", "g2"], forbidden=["g2"]), True, {"n1"}),
-        (affine("q", required=["g1"], forbidden=["g4"], avoided=["g4"]), True, {"n1", "n4"}),
-        (affine("q"), True, set()),
-        (affine("q"), False, {"bare"}),
-        (affine("q", required=["g1"]), False, {"n1"}),
-    ],
+def test_a_queue_uses_nodes_of_its_required_and_preferred_groups() -> None:
+    assert usable_nodes(affine("q", required=["g1"], preferred=["g2"]), conf()) == {"n1", "n2"}
+
+
+def test_a_queue_does_not_use_a_forbidden_group_even_if_it_is_required() -> None:
+    assert usable_nodes(affine("q", required=["g1", "g2"], forbidden=["g2"]), conf()) == {"n1"}
+
+
+def test_a_queue_uses_a_forbidden_group_that_it_avoids_too() -> None:
+    assert usable_nodes(affine("q", required=["g1"], forbidden=["g4"], avoided=["g4"]), conf()) == {"n1", "n4"}
+
+
+def test_a_queue_without_affinity_uses_no_node() -> None:
+    assert usable_nodes(affine("q"), conf()) == set()
+
+
+def test_a_queue_without_affinity_uses_nodes_without_group_if_not_strict() -> None:
+    assert usable_nodes(affine("q"), NOT_STRICT) == {"bare"}
+
+
+def test_a_queue_with_affinity_uses_no_nodes_without_group_even_if_not_strict() -> None:
+    assert usable_nodes(affine("q", required=["g1"]), NOT_STRICT) == {"n1"}
+
+
+@scenarios(
+    Scenario(
+        name="a required group is better than a preferred one",
+        cluster=[*NODES, affine("q", required=["g1"], preferred=["g2"]), *ONE],
+        binds={"p": "n1"},
+    ),
+    Scenario(
+        name="a group that is required and preferred is best",
+        cluster=[*NODES, affine("q", required=["g1", "g2"], preferred=["g2"]), *ONE],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="a preferred group is better than one that is avoided too",
+        cluster=[*NODES, affine("q", required=["g1"], preferred=["g1", "g2"], avoided=["g1"]), *ONE],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="with enablePreferredOrder the first preferred group is best",
+        conf=conf("arguments: {enablePreferredOrder: true}"),
+        cluster=[*NODES, affine("q", preferred=["g3", "g1"]), *ONE],
+        binds={"p": "n3"},
+    ),
+    Scenario(
+        name="with enableHierarchy a queue inherits the affinity of its nearest ancestor that has one",
+        conf=conf("enableHierarchy: true"),
+        cluster=[
+            *NODES,
+            affine("root", required=["g1"]),
+            affine("mid", parent="root"),
+            affine("q", parent="mid"),
+            *ONE,
+        ],
+        binds={"p": "n1"},
+    ),
+    Scenario(
+        name="without enableHierarchy a queue inherits no affinity",
+        cluster=[
+            *NODES,
+            affine("root", required=["g1"]),
+            affine("mid", parent="root"),
+            affine("q", parent="mid"),
+            *ONE,
+        ],
+    ),
+    Scenario(
+        name="placements of a gang that did not fit do not count towards the limit of the queue",
+        cluster=[
+            *NODES,
+            affine("q", required=["g1"], limits='{"g1": {"cpu": "3"}}'),
+            group("big", 4, queue="q"),
+            *pods("big", 4, "big", cpu="1"),
+            group("fits", 3, queue="q"),
+            *pods("fits", 3, "fits", cpu="1"),
+        ],
+        binds={"fits-0": "n1", "fits-1": "n1", "fits-2": "n1"},
+    ),
+    Scenario(
+        name="a queue whose limits cannot be parsed uses no node",
+        cluster=[*NODES, affine("q", required=["g1"], limits='{"g1":'), *ONE],
+    ),
+    conf=conf(),
 )
-def test_which_nodes_a_queue_may_use(of: Manifest, strict: bool, nodes: set[str]) -> None:
-    assert usable(of, conf("" if strict else "arguments: {strict: false}")) == nodes
+def test_nodegroup(scenario: Scenario) -> None:
+    scenario.check()
 
 
-def first(of: Manifest, text: str, *more: Manifest) -> str:
-    world = World(*NODES, of, *more, group("g", 1, queue=of["metadata"]["name"]), pod("p", "g", cpu="1"), conf=text)
-    world.cycle()
-    return world.binds.get("p", "")
-
-
-def test_what_is_required_is_better_than_what_is_preferred_and_both_best() -> None:
-    assert first(affine("q", required=["g1"], preferred=["g2"]), conf()) == "n1"
-    assert first(affine("q", required=["g1", "g2"], preferred=["g2"]), conf()) == "n2"
-    assert first(affine("q", required=["g1"], preferred=["g1", "g2"], avoided=["g1"]), conf()) == "n2"
-
-
-def test_of_preferred_groups_the_first_is_best_where_order_counts() -> None:
-    assert first(affine("q", preferred=["g3", "g1"]), conf("arguments: {enablePreferredOrder: true}")) == "n3"
-
-
-def test_a_queue_inherits_from_its_nearest_ancestor_where_queues_are_a_tree() -> None:
-    tree = (affine("root", required=["g1"]), affine("mid", parent="root"))
-    leaf = affine("leaf", parent="mid")
-    assert first(leaf, conf("enableHierarchy: true"), *tree) == "n1"
-    assert first(leaf, conf(), *tree) == ""
-
-
-def test_a_queue_takes_no_more_of_a_group_than_its_limit() -> None:
+def test_a_queue_uses_no_more_of_a_group_than_its_limit() -> None:
     of = affine("q", required=["g1", "g2"], preferred=["g1"], limits='{"g1": {"cpu": "3"}}')
     held = (group("old", 1, queue="q", phase="Running"), pod("old", "old", on="n1", phase="Running", cpu="1"))
     world = World(*NODES, of, *held, group("g", 4, queue="q"), *pods("p", 4, "g", cpu="1"), conf=conf())
@@ -103,31 +160,19 @@ def test_a_queue_takes_no_more_of_a_group_than_its_limit() -> None:
     assert sorted(world.binds.values()) == ["n1", "n1", "n2", "n2"]
 
 
-def test_what_a_discarded_gang_took_does_not_count() -> None:
-    of = affine("q", required=["g1"], limits='{"g1": {"cpu": "3"}}')
-    gangs = (group("big", 4, queue="q"), *pods("big", 4, "big", cpu="1"), group("fits", 3, queue="q"))
-    world = World(*NODES, of, *gangs, *pods("fits", 3, "fits", cpu="1"), conf=conf())
-    world.cycle()
-    assert set(world.binds) == {"fits-0", "fits-1", "fits-2"}
-
-
-def test_limits_that_cannot_be_read_keep_the_queue_out() -> None:
-    assert first(affine("q", required=["g1"], limits='{"g1":'), conf()) == ""
-
-
-def test_the_reason_is_reported() -> None:
+def test_fit_errors_distinguish_nodes_without_group_of_other_groups_and_queues_without_affinity() -> None:
     for of, reason in (
         (affine("q", required=["g9"]), "node does not satisfy the node group affinity"),
         (affine("q"), "node group affinity not specified"),
     ):
-        world = World(*NODES, of, group("g", 1, queue="q"), pod("p", "g", cpu="1"), conf=conf())
+        world = World(*NODES, of, *ONE, conf=conf())
         world.cycle()
         errors = world.state.ledger.jobs["ns/g"].attempts.fit_errors
         assert next(iter(errors.values())).counts == {"node group label not found": 1, reason: 4}
 
 
-def test_another_affinity_counts_from_the_next_cycle_on() -> None:
-    world = World(*NODES, affine("q", required=["g9"]), group("g", 1, queue="q"), pod("p", "g", cpu="1"), conf=conf())
+def test_a_changed_affinity_takes_effect_in_the_next_cycle() -> None:
+    world = World(*NODES, affine("q", required=["g9"]), *ONE, conf=conf())
     world.cycle()
     assert world.binds == {}
     world.put(affine("q", required=["g2"]))

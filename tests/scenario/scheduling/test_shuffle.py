@@ -1,4 +1,4 @@
-"""shuffle: running tasks that plugins want elsewhere are evicted, the first tier that names any decides."""
+"""Action shuffle: it evicts the running tasks that the first tier with any victims has chosen."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.framework.scheduling.views import Task, TaskStatus
 
 
-class Naming:
-    """Names tasks by their names."""
+class ChoosesByName:
+    """A plugin whose victims are the tasks with certain names."""
 
     def __init__(self, *names: str) -> None:
-        self.name = "naming"
+        self.name = "by-name"
         self.names = names
-        self.asked: list[str] = []
+        self.candidates: list[str] = []
 
     def victims(self, candidates: Sequence[Task]) -> Sequence[Task]:
         assert all(task.status is TaskStatus.RUNNING for task in candidates)
-        self.asked = [task.name for task in candidates]
+        self.candidates = [task.name for task in candidates]
         return [task for task in candidates if task.name in self.names]
 
 
-def shuffled(*tiers: list[Naming]) -> list[str]:
+def evictions(*tiers: list[ChoosesByName]) -> list[str]:
+    """Run shuffle with these plugins over three running pods and a bound one, and return the evicted pods."""
     world = World(
         node("n1"),
         group("g", 1, phase="Running"),
@@ -37,12 +38,14 @@ def shuffled(*tiers: list[Naming]) -> list[str]:
     return world.evictions
 
 
-def test_a_tier_names_together_and_the_first_that_names_any_decides() -> None:
-    assert shuffled([Naming()], [Naming("p-2"), Naming("p-0", "bound-0")], [Naming("p-1")]) == ["p-0", "p-2", "p-1"]
-    assert shuffled([Naming()]) == []
+def test_victims_of_all_plugins_of_the_first_tier_with_any_are_evicted() -> None:
+    assert evictions(
+        [ChoosesByName()], [ChoosesByName("p-2"), ChoosesByName("p-0", "bound-0")], [ChoosesByName("p-1")]
+    ) == ["p-0", "p-2", "p-1"]
+    assert evictions([ChoosesByName()]) == []
 
 
-def test_only_running_tasks_are_asked_about() -> None:
-    plugin = Naming()
-    shuffled([plugin])
-    assert plugin.asked == ["p-0", "p-1", "p-2"]
+def test_only_running_tasks_are_candidates() -> None:
+    plugin = ChoosesByName()
+    evictions([plugin])
+    assert plugin.candidates == ["p-0", "p-1", "p-2"]

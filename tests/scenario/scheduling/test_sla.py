@@ -1,4 +1,4 @@
-"""Plugin sla: what has waited longer than it was promised goes in, and who is promised more stands before others."""
+"""Plugin sla: a job that has waited too long is enqueued, and jobs are ordered by their deadlines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from volcanoio.framework.arguments import ArgumentError
 from volcanoio.model.base import Manifest
 
 START = 1_767_225_600.0
-"""When the objects of the harness are made (2026-01-01T00:00:00Z)."""
+"""When the objects of the harness were created (2026-01-01T00:00:00Z)."""
 CONF = """
 actions: "enqueue, allocate"
 tiers:
@@ -25,7 +25,7 @@ tiers:
 """
 
 
-def promised(name: str, waiting: str = "", key: str = "sla-waiting-time", **spec: Any) -> Manifest:
+def waiting_job(name: str, waiting: str = "", key: str = "sla-waiting-time", **spec: Any) -> Manifest:
     manifest = group(name, 1, minResources={"cpu": "100"}, **spec)
     manifest["metadata"]["annotations"] = {key: waiting} if waiting else {}
     return manifest
@@ -38,20 +38,24 @@ def phase(at: float, of: Manifest, arguments: str = "{}") -> str:
 
 
 @pytest.mark.parametrize("key", ["sla-waiting-time", "volcano.sh/sla-waiting-time"])
-def test_a_job_that_waits_too_long_is_admitted_whatever_later_tiers_say(key: str) -> None:
-    assert phase(59, promised("a", "1m", key)) == "Pending"
-    assert phase(61, promised("a", "1m", key)) == "Inqueue"
+def test_a_job_that_has_waited_too_long_is_enqueued_even_if_later_tiers_reject_it(key: str) -> None:
+    assert phase(59, waiting_job("a", "1m", key)) == "Pending"
+    assert phase(61, waiting_job("a", "1m", key)) == "Inqueue"
 
 
-def test_the_argument_is_for_jobs_that_say_nothing_themselves() -> None:
+def test_the_argument_applies_to_jobs_without_a_valid_annotation() -> None:
     arguments = "{sla-waiting-time: 1m}"
-    assert phase(61, promised("a"), arguments) == "Inqueue"
-    assert phase(61, promised("a", "1h"), arguments) == "Pending"
-    assert phase(61, promised("a", "soon"), arguments) == "Inqueue", "what is no duration says nothing"
+    assert phase(61, waiting_job("a"), arguments) == "Inqueue"
+    assert phase(61, waiting_job("a", "1h"), arguments) == "Pending"
+    assert phase(61, waiting_job("a", "soon"), arguments) == "Inqueue", "an invalid duration is ignored"
 
 
-def test_the_earlier_deadline_goes_first_and_jobs_without_one_last() -> None:
-    jobs = [promised("a", phase="Inqueue"), promised("b", "2h", phase="Inqueue"), promised("c", "1h", phase="Inqueue")]
+def test_jobs_are_ordered_by_deadline_and_jobs_without_one_come_last() -> None:
+    jobs = [
+        waiting_job("a", phase="Inqueue"),
+        waiting_job("b", "2h", phase="Inqueue"),
+        waiting_job("c", "1h", phase="Inqueue"),
+    ]
     pods = [pod(f"{name}-p", name, cpu="1") for name in "abc"]
     world = World(node("n1", cpu="1"), *jobs, *pods, conf=CONF.replace("{arguments}", "{}"))
     world.cycle()
@@ -59,6 +63,6 @@ def test_the_earlier_deadline_goes_first_and_jobs_without_one_last() -> None:
 
 
 @pytest.mark.parametrize("given", ["0s", "tomorrow", 60])
-def test_an_argument_that_is_no_time_is_reported(given: object) -> None:
+def test_an_argument_that_is_not_a_duration_is_rejected(given: object) -> None:
     with pytest.raises(ArgumentError, match="sla-waiting-time"):
         Sla({"sla-waiting-time": given})

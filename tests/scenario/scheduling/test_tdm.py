@@ -1,4 +1,4 @@
-"""Plugin tdm: nodes lent at certain hours, who may go there, and who has to leave when the hours are over."""
+"""Plugin tdm: revocable nodes with time windows; preemptable pods use them and are evicted after the window."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ tiers:
       tdm.revocable-zone.noon: "12:00-13:00"
       tdm.evict.period: 30s
 """
-MOVABLE = {"volcano.sh/preemptable": "true"}
+PREEMPTABLE = {"volcano.sh/preemptable": "true"}
 
 
 def at(hour: int, minute: int = 0) -> float:
-    """That local time of a day."""
+    """Return the timestamp of that local time of a day."""
     return datetime(2026, 3, 5, hour, minute).timestamp()  # noqa: DTZ001 - windows are local time
 
 
-def lent(name: str, zone: str) -> Manifest:
+def revocable(name: str, zone: str) -> Manifest:
     return node(name, labels={"volcano.sh/revocable-zone": zone})
 
 
 def placed(now: float, annotations: dict[str, str]) -> str:
     job = (group("g", 1), pod("p", "g", cpu="1", annotations=annotations))
-    world = World(lent("n1", "night"), node("n2"), *job, now=now, conf=CONF)
+    world = World(revocable("n1", "night"), node("n2"), *job, now=now, conf=CONF)
     world.cycle()
     return world.binds["p"]
 
 
-def test_what_can_be_moved_goes_to_lent_nodes_while_the_window_is_open_and_over_midnight() -> None:
-    assert placed(at(23), MOVABLE) == "n1"
-    assert placed(at(2), MOVABLE) == "n1"
-    assert placed(at(7), MOVABLE) == "n2"
+def test_preemptable_pods_use_revocable_nodes_while_the_window_is_open_and_over_midnight() -> None:
+    assert placed(at(23), PREEMPTABLE) == "n1"
+    assert placed(at(2), PREEMPTABLE) == "n1"
+    assert placed(at(7), PREEMPTABLE) == "n2"
     assert placed(at(2), {"volcano.sh/revocable-zone": "*"}) == "n1"
 
 
-def test_others_never_go_there() -> None:
+def test_other_pods_do_not_use_revocable_nodes() -> None:
     assert placed(at(2), {}) == "n2"
     assert placed(at(2), {"volcano.sh/preemptable": "false"}) == "n2"
-    assert placed(at(2), {"volcano.sh/revocable-zone": "night", **MOVABLE}) == "n2", "only * stands for anything"
+    assert placed(at(2), {"volcano.sh/revocable-zone": "night", **PREEMPTABLE}) == "n2", "only * means any zone"
 
 
-def test_a_zone_that_is_not_configured_is_closed() -> None:
-    job = (group("g", 1), pod("p", "g", cpu="1", annotations=MOVABLE))
-    world = World(lent("n1", "elsewhere"), *job, now=at(2), conf=CONF)
+def test_the_window_of_a_zone_that_is_not_configured_is_closed() -> None:
+    job = (group("g", 1), pod("p", "g", cpu="1", annotations=PREEMPTABLE))
+    world = World(revocable("n1", "elsewhere"), *job, now=at(2), conf=CONF)
     world.cycle()
     assert world.binds == {}
 
 
-def test_what_waits_for_the_window_is_placed_when_it_opens() -> None:
-    job = (group("g", 1), pod("p", "g", cpu="1", annotations=MOVABLE))
-    world = World(lent("n1", "night"), *job, now=at(21, 59), period=61.0, conf=CONF)
+def test_a_pod_that_waits_for_the_window_is_bound_when_it_opens() -> None:
+    job = (group("g", 1), pod("p", "g", cpu="1", annotations=PREEMPTABLE))
+    world = World(revocable("n1", "night"), *job, now=at(21, 59), period=61.0, conf=CONF)
     world.cycle()
     assert world.binds == {}
     world.cycle()
@@ -81,10 +81,10 @@ def occupied(now: float, annotations: dict[str, str] | None = None) -> World:
     job = group("g", 1, phase="Running")
     job["metadata"]["annotations"] = annotations or {}
     running = pods("p", 3, "g", on="n1", phase="Running", cpu="1")
-    return World(lent("n1", "night"), job, *running, now=now, period=10.0, conf=CONF)
+    return World(revocable("n1", "night"), job, *running, now=now, period=10.0, conf=CONF)
 
 
-def test_when_the_window_has_closed_lent_nodes_are_cleared_job_by_job_within_its_budget() -> None:
+def test_after_the_window_pods_are_evicted_within_the_disruption_budget_of_each_job() -> None:
     world = occupied(at(2))
     world.cycle()
     assert world.evictions == []
@@ -99,7 +99,7 @@ def test_when_the_window_has_closed_lent_nodes_are_cleared_job_by_job_within_its
         assert len(world.evictions) == count
 
 
-def test_once_a_period_at_most() -> None:
+def test_pods_are_evicted_at_most_once_in_an_eviction_period() -> None:
     world = occupied(at(8))
     for _ in range(3):
         world.cycle()
@@ -113,17 +113,17 @@ def task(name: str, on: str, *, preemptable: bool = True, annotations: dict[str,
     return TaskView(name, "ns/j", TaskStatus.RUNNING, node=on, preemptable=preemptable, pod=Pod(metadata=meta))
 
 
-def test_only_who_cannot_be_moved_may_preempt_and_only_on_nodes_that_are_not_lent() -> None:
+def test_only_pods_that_are_not_preemptable_preempt_and_only_on_nodes_that_are_not_revocable() -> None:
     plugin = Tdm({"tdm.revocable-zone.night": "22:00-06:00"})
     victims = [task("lent", "n1"), task("own", "n2"), task("firm", "n2", preemptable=False)]
     session = SessionData(nodes=NodesView([make_node("n1", {"volcano.sh/revocable-zone": "night"}), make_node("n2")]))
     job = JobView("ns/j", victims)
     session.queues = {"q": QueueData("q", jobs=[job])}
     plugin.open(session)
-    firm = task("taker", "", preemptable=False)
+    firm = task("preemptor", "", preemptable=False)
     assert [each.name for each in plugin.preemptable(firm, victims)] == ["own"]
-    assert plugin.preemptable(task("taker", ""), victims) == []
-    assert plugin.preemptable(task("taker", "", preemptable=False, annotations=MOVABLE), victims) == []
+    assert plugin.preemptable(task("preemptor", ""), victims) == []
+    assert plugin.preemptable(task("preemptor", "", preemptable=False, annotations=PREEMPTABLE), victims) == []
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,16 @@ def test_only_who_cannot_be_moved_may_preempt_and_only_on_nodes_that_are_not_len
         ({"volcano.sh/jdb-min-available": "2", "volcano.sh/jdb-max-unavailable": "50%"}, 1),
     ],
 )
-def test_how_many_a_job_can_lose(annotations: dict[str, str], count: int) -> None:
+def test_the_number_of_allowed_disruptions_follows_the_budget_of_the_job(
+    annotations: dict[str, str], count: int
+) -> None:
     members = [*tasks("ns/j", 3, TaskStatus.RUNNING), *tasks("ns/j", 1), *tasks("ns/j", 1, TaskStatus.SUCCEEDED)]
     job = JobView("ns/j", members, group=PodGroup(metadata=ObjectMeta(annotations=annotations)))
     assert disruptions_allowed(job) == count
 
 
 @given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
-def test_a_window_and_its_complement_make_a_day(start: int, end: int, minute: int) -> None:
+def test_a_window_and_its_complement_cover_the_day_once(start: int, end: int, minute: int) -> None:
     now = at(minute // 60, minute % 60)
     if start != end:
         assert Window(start, end).open_at(now) is not Window(end, start).open_at(now)
@@ -155,7 +157,7 @@ def test_a_window_and_its_complement_make_a_day(start: int, end: int, minute: in
         assert Window(start, end).open_at(now)
 
 
-def test_windows_as_people_write_them() -> None:
+def test_windows_are_parsed_with_and_without_leading_zeros_and_spaces() -> None:
     assert window("9:00-17:30") == Window(540, 1050)
     assert window("22:00 - 06:00") == Window(1320, 360)
     for text in ("24:00-01:00", "10-12", "", "10:00-12:60"):

@@ -1,4 +1,4 @@
-"""Volumes: which nodes the claims of a pod leave, which volumes they get, and what is written before the bind."""
+"""Volume claims: feasible nodes, chosen volumes, and the patches that are written before the bind."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ from volcanoio.model.storage import SELECTED_NODE
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 THREE = [node(name, labels={HOST: name, ZONE: f"z{name[1]}"}) for name in ("n1", "n2", "n3")]
-MADE = storage_class("made", "csi.example")
+DYNAMIC = storage_class("made", "csi.example")
 
 
 def why(world: World, name: str = "g") -> str:
-    """The message of the group's Unschedulable condition."""
+    """Return the message of the group's Unschedulable condition."""
     conditions = world.group(name).status.conditions
     return next((each.message for each in conditions if each.type == "Unschedulable"), "")
 
 
 def steps(world: World, name: str) -> tuple[PreBindStep, ...]:
+    """Return the patches that must succeed before a pod is bound."""
     return next(bind.prebind for bind in world.requests if bind.name == name)
 
 
 def alone(*objects: Manifest, claims: tuple[str, ...] = ("c",)) -> World:
-    """A pod that uses claims, on three nodes, after two cycles."""
+    """Run three cycles with a pod that uses claims and three nodes."""
     world = World(*THREE, *objects, group("g", 1), using("p", "g", *claims))
     world.run(3)
     return world
@@ -47,49 +48,58 @@ def alone(*objects: Manifest, claims: tuple[str, ...] = ("c",)) -> World:
 
 BOUND = claim("c", volume="v")
 CASES: dict[str, tuple[list[Manifest], set[str] | str]] = {
-    "a bound claim leaves the nodes that reach its volume": (
+    "a pod with a bound claim uses nodes that match the affinity of its volume": (
         [BOUND, volume("v", phase="Bound", reach=on(HOST, "n2"))],
         {"n2"},
     ),
-    "a volume without affinity is reached from everywhere": ([BOUND, volume("v", phase="Bound")], {"n1", "n2", "n3"}),
-    "a bound claim whose volume no node reaches": (
+    "a volume without affinity can be used on all nodes": ([BOUND, volume("v", phase="Bound")], {"n1", "n2", "n3"}),
+    "no node matches the affinity of a bound volume": (
         [BOUND, volume("v", phase="Bound", reach=on(HOST, "n9"))],
         "3 node(s) had volume node affinity conflict",
     ),
-    "a volume's zone": ([BOUND, volume("v", phase="Bound", labels={ZONE: "z3"})], {"n3"}),
-    "a volume in two zones": ([BOUND, volume("v", phase="Bound", labels={ZONE: "z3__z1"})], {"n1", "n3"}),
-    "an old label of a zone stands for the new one": (
+    "a volume with a zone label is used in its zone": (
+        [BOUND, volume("v", phase="Bound", labels={ZONE: "z3"})],
+        {"n3"},
+    ),
+    "a volume with two zones is used in both": (
+        [BOUND, volume("v", phase="Bound", labels={ZONE: "z3__z1"})],
+        {"n1", "n3"},
+    ),
+    "the deprecated zone label is equivalent to the new one": (
         [BOUND, volume("v", phase="Bound", labels={"failure-domain.beta.kubernetes.io/zone": "z1"})],
         {"n1"},
     ),
-    "no node in the volume's zone": (
+    "there is no node in the zone of the volume": (
         [BOUND, volume("v", phase="Bound", labels={ZONE: "z9"})],
         "3 node(s) had no available volume zone",
     ),
-    "a claim that does not exist": ([], 'persistentvolumeclaim "c" not found'),
-    "a claim that is being deleted": (
+    "a claim does not exist": ([], 'persistentvolumeclaim "c" not found'),
+    "a claim is being deleted": (
         [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
         'persistentvolumeclaim "c" is being deleted',
     ),
-    "a claim that lost its volume": (
+    "a claim lost its volume": (
         [claim("c", volume="v", completed=False, phase="Lost")],
         'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
     ),
-    "a bound claim whose volume is not there": (
+    "the volume of a bound claim does not exist": (
         [BOUND],
         "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
     ),
-    "a claim of a class that binds at once": (
+    "an unbound claim has a class with immediate binding": (
         [claim("c"), storage_class(volumeBindingMode="Immediate")],
         "pod has unbound immediate PersistentVolumeClaims",
     ),
-    "a claim of a class that does not exist": ([claim("c")], "pod has unbound immediate PersistentVolumeClaims"),
-    "a claim that names a volume and is not bound yet": (
+    "the class of a claim does not exist": ([claim("c")], "pod has unbound immediate PersistentVolumeClaims"),
+    "a claim names a volume and is not bound yet": (
         [claim("c", volume="v", completed=False), storage_class(), volume("v")],
         "pod has unbound immediate PersistentVolumeClaims",
     ),
-    "a free volume": ([claim("c"), storage_class(), volume("v", reach=on(HOST, "n3"))], {"n3"}),
-    "the volume that names the claim": (
+    "an available volume is used on nodes that match its affinity": (
+        [claim("c"), storage_class(), volume("v", reach=on(HOST, "n3"))],
+        {"n3"},
+    ),
+    "a volume that references the claim is preferred": (
         [
             claim("c"),
             storage_class(),
@@ -98,28 +108,28 @@ CASES: dict[str, tuple[list[Manifest], set[str] | str]] = {
         ],
         {"n2"},
     ),
-    "a class that makes volumes": ([claim("c", "made"), MADE], {"n1", "n2", "n3"}),
-    "a class that makes volumes in some places": (
+    "a class with a provisioner allows all nodes": ([claim("c", "made"), DYNAMIC], {"n1", "n2", "n3"}),
+    "a class with allowed topologies allows their nodes only": (
         [
             claim("c", "made"),
-            {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z2", "z3"]}]}]},
+            {**DYNAMIC, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z2", "z3"]}]}]},
         ],
         {"n2", "n3"},
     ),
-    "a node is chosen already": (
-        [claim("c", "made", annotations={SELECTED_NODE: "n2"}), MADE],
+    "the claim has a selected node already": (
+        [claim("c", "made", annotations={SELECTED_NODE: "n2"}), DYNAMIC],
         {"n2"},
     ),
-    "room for the volume": (
+    "nodes with enough storage capacity are used": (
         [
-            *(claim("c", "made"), MADE, csi_driver("csi.example", storage_capacity=True)),
+            *(claim("c", "made"), DYNAMIC, csi_driver("csi.example", storage_capacity=True)),
             *(capacity("a", "made", "500Mi", **{HOST: "n1"}), capacity("b", "made", "1Gi", **{HOST: "n3"})),
         ],
         {"n3"},
     ),
-    "no room for the volume": (
+    "no node has enough storage capacity": (
         [
-            *(claim("c", "made"), MADE, csi_driver("csi.example", storage_capacity=True)),
+            *(claim("c", "made"), DYNAMIC, csi_driver("csi.example", storage_capacity=True)),
             capacity("a", "other", "5Gi", **{HOST: "n1"}),
         ],
         "3 node(s) did not have enough free storage",
@@ -128,7 +138,7 @@ CASES: dict[str, tuple[list[Manifest], set[str] | str]] = {
 
 
 @pytest.mark.parametrize("what", CASES)
-def test_where_a_claim_lets_its_pod_go(what: str) -> None:
+def test_feasible_nodes_of_a_pod_with_a_claim(what: str) -> None:
     objects, expected = CASES[what]
     world = alone(*objects)
     if isinstance(expected, str):
@@ -136,7 +146,7 @@ def test_where_a_claim_lets_its_pod_go(what: str) -> None:
         assert expected in why(world)
     else:
         assert world.binds["p"] in expected
-        for name in expected:  # and to each of these, were it the only one
+        for name in expected:  # each of these is also used if it is the only one
             others = [{**each, "spec": {"unschedulable": True}} for each in THREE if each["metadata"]["name"] != name]
             lone = World(*THREE, *others, *objects, group("g", 1), using("p", "g", "c"))
             lone.run(2)
@@ -148,26 +158,26 @@ UNSUITABLE: dict[str, Manifest] = {
     "of another class": volume("v", "other"),
     "of another access mode": volume("v", modes=["ReadOnlyMany"]),
     "of another mode": volume("v", volumeMode="Block"),
-    "not selected": volume("v", labels={"tier": "slow"}),
-    "another's": volume("v", claimRef={"namespace": "ns", "name": "other"}),
-    "another's of this name": volume("v", claimRef={"namespace": "ns", "name": "c", "uid": "of old"}),
+    "not selected by labels": volume("v", labels={"tier": "slow"}),
+    "of another claim": volume("v", claimRef={"namespace": "ns", "name": "other"}),
+    "of an earlier claim of the same name": volume("v", claimRef={"namespace": "ns", "name": "c", "uid": "of old"}),
     "released": volume("v", phase="Released"),
-    "out of reach": volume("v", reach=on(HOST, "n9")),
+    "that no node can use": volume("v", reach=on(HOST, "n9")),
 }
 
 
 @pytest.mark.parametrize("what", UNSUITABLE)
-def test_a_volume_that_does_not_suit_is_not_taken(what: str) -> None:
+def test_a_volume_that_does_not_match_the_claim_is_not_used(what: str) -> None:
     wanted = claim("c", size="1500Mi", spec={"selector": {"matchLabels": {"tier": "fast"}}})
     given = UNSUITABLE[what]
-    if what != "not selected":
+    if what != "not selected by labels":
         given["metadata"]["labels"] = {"tier": "fast"}
     world = alone(wanted, storage_class(), given)
     assert world.binds == {}
     assert why(world) == "0/1 tasks in gang unschedulable" or "didn't find available persistent volumes" in why(world)
 
 
-def test_two_pods_of_a_gang_do_not_get_one_volume() -> None:
+def test_two_claims_of_a_gang_get_different_volumes() -> None:
     objects = [claim("a"), claim("b"), storage_class(), group("g", 2), using("p-0", "g", "a"), using("p-1", "g", "b")]
     world = World(*THREE, *objects, volume("v"))
     world.run(3)
@@ -179,14 +189,14 @@ def test_two_pods_of_a_gang_do_not_get_one_volume() -> None:
     assert sorted(taken) == ["v", "w"]
 
 
-def test_the_smallest_volume_that_suits_is_taken() -> None:
+def test_the_smallest_matching_volume_is_used() -> None:
     world = alone(
         claim("c"), storage_class(), volume("b", size="5Gi"), volume("c", size="2Gi"), volume("a", size="3Gi")
     )
     assert steps(world, "p")[0].name == "c"
 
 
-def test_two_claims_of_a_pod_get_two_volumes_of_one_node() -> None:
+def test_two_claims_of_a_pod_get_two_volumes_on_one_node() -> None:
     objects = [claim("c"), claim("d", size="2Gi"), storage_class()]
     scattered = [volume("v", reach=on(HOST, "n1")), volume("w", reach=on(HOST, "n2"))]
     world = alone(*objects, *scattered, claims=("c", "d"))
@@ -198,7 +208,7 @@ def test_two_claims_of_a_pod_get_two_volumes_of_one_node() -> None:
     assert taken == {"c": "x", "d": "w"}
 
 
-def test_a_volume_of_a_bind_under_way_is_not_given_twice() -> None:
+def test_a_volume_of_a_bind_in_flight_is_not_used_for_another_claim() -> None:
     world = World(*THREE, claim("a"), storage_class(), volume("v"), group("g", 1), using("p", "g", "a"))
     world.cycle()
     world.cycle()
@@ -210,25 +220,25 @@ def test_a_volume_of_a_bind_under_way_is_not_given_twice() -> None:
     assert list(world.binds) == ["p"]
 
 
-def test_what_is_written_for_a_claim_that_a_volume_is_made_for() -> None:
-    world = alone(claim("c", "made"), MADE)
+def test_the_selected_node_is_written_to_a_claim_with_a_provisioner() -> None:
+    world = alone(claim("c", "made"), DYNAMIC)
     (step,) = steps(world, "p")
     assert (step.resource, step.namespace, step.name, step.uid) == ("persistentvolumeclaims", "ns", "c", "uid-ns-c")
     assert step.patch == {"metadata": {"annotations": {SELECTED_NODE: world.binds["p"]}}}
     assert step.timeout == 600.0
 
 
-def test_a_shared_claim_keeps_its_pods_on_one_node_unless_its_volumes_know_no_places() -> None:
+def test_pods_of_a_shared_claim_use_one_node_unless_its_volumes_can_be_used_everywhere() -> None:
     shared = [
         claim("c", "made", modes=["ReadWriteMany"]),
         group("g", 3),
         *(using(f"p-{i}", "g", "c") for i in range(3)),
     ]
     small = [node(f"n{i}", cpu="1") for i in range(3)]
-    strict = World(*small, MADE, *shared)
+    strict = World(*small, DYNAMIC, *shared)
     strict.run(3)
     assert strict.binds == {}
-    free = World(*small, {**MADE, "metadata": {**MADE["metadata"]}}, csi_driver("csi.example"), *shared)
+    free = World(*small, {**DYNAMIC, "metadata": {**DYNAMIC["metadata"]}}, csi_driver("csi.example"), *shared)
     free.run(3)
     assert sorted(free.binds.values()) == ["n0", "n1", "n2"]
     noted = storage_class("made", "dir.example", annotations={"storage.volcanoio.dev/volumes-reachable": "everywhere"})
@@ -237,12 +247,12 @@ def test_a_shared_claim_keeps_its_pods_on_one_node_unless_its_volumes_know_no_pl
     assert len(here.binds) == 3
     asked = [step for bind in here.requests for step in bind.prebind]
     assert len(asked) == 3
-    assert sum(bool(step.patch) for step in asked) == 1, "one node is chosen, all wait"
+    assert sum(bool(step.patch) for step in asked) == 1, "one node is selected, and all three pods wait for it"
 
 
-def test_an_ephemeral_volume_waits_for_its_claim_and_takes_no_other() -> None:
+def test_an_ephemeral_volume_waits_for_its_own_claim() -> None:
     ephemeral = {"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]}
-    world = World(*THREE, MADE, group("g", 1), pod("p", "g", cpu="1", spec=ephemeral))
+    world = World(*THREE, DYNAMIC, group("g", 1), pod("p", "g", cpu="1", spec=ephemeral))
     world.run(3)
     assert 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-data"' in why(world)
     world.put(claim("p-data", "made"))
@@ -254,7 +264,7 @@ def test_an_ephemeral_volume_waits_for_its_claim_and_takes_no_other() -> None:
     assert list(world.binds) == ["p"]
 
 
-def test_a_claim_for_one_pod_keeps_others_off() -> None:
+def test_a_claim_with_read_write_once_pod_is_used_by_one_pod_only() -> None:
     single = claim("c", volume="v", modes=["ReadWriteOncePod"])
     there = using("there", "", "c", on="n1", phase="Running")
     world = World(*THREE, single, volume("v", phase="Bound"), there, group("g", 1), using("p", "g", "c"))
@@ -265,7 +275,7 @@ def test_a_claim_for_one_pod_keeps_others_off() -> None:
     assert list(world.binds) == ["p"]
 
 
-def test_claims_that_come_later_let_the_job_go() -> None:
+def test_a_pod_is_bound_once_its_claim_and_volume_are_created() -> None:
     world = alone()
     assert world.binds == {}
     world.put(claim("c", volume="v"))
@@ -279,12 +289,15 @@ def test_claims_that_come_later_let_the_job_go() -> None:
 SWITCHED: list[tuple[str, list[Manifest]]] = [
     ("VolumeBindingEnable", []),
     ("VolumeZoneEnable", [BOUND, volume("v", phase="Bound", labels={ZONE: "z9"})]),
-    ("NodeVolumeLimitsEnable", [claim("c", "made"), MADE, *(csi_node(f"n{i}", "csi.example", 0) for i in (1, 2, 3))]),
+    (
+        "NodeVolumeLimitsEnable",
+        [claim("c", "made"), DYNAMIC, *(csi_node(f"n{i}", "csi.example", 0) for i in (1, 2, 3))],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("switch", "objects"), SWITCHED)
-def test_each_filter_can_be_switched_off(switch: str, objects: list[Manifest]) -> None:
+def test_each_filter_can_be_disabled(switch: str, objects: list[Manifest]) -> None:
     conf = """
 actions: "enqueue, allocate"
 tiers:
@@ -300,7 +313,7 @@ tiers:
         assert bool(world.binds) is placed
 
 
-def test_pods_of_other_schedulers_count_as_users_of_their_claims() -> None:
+def test_pods_of_other_schedulers_count_as_users_of_a_claim() -> None:
     other: dict[str, Any] = {"schedulerName": "other"}
     running = using("there", "", "c", on="n1", phase="Running")
     running["spec"].update(other)
@@ -310,17 +323,17 @@ def test_pods_of_other_schedulers_count_as_users_of_their_claims() -> None:
     assert world.binds == {}
 
 
-def test_pods_without_claims_share_one_shape_whatever_they_mount() -> None:
+def test_pods_without_claims_share_a_shape_despite_other_volumes() -> None:
     world = World(*THREE, group("g", 2), *pods("p", 2, "g", cpu="1", spec={"volumes": [{"name": "x", "emptyDir": {}}]}))
     world.run(1)
     assert len({task.shape.id for task in world.state.ledger.tasks.values()}) == 1
 
 
-def test_a_shared_claim_of_a_driver_that_knows_places_keeps_its_pods_together() -> None:
+def test_pods_of_a_shared_claim_use_one_node_if_the_driver_has_topology_keys() -> None:
     small = [node(f"n{i}", cpu="1") for i in range(2)]
     driver = [csi_driver("csi.example"), csi_node("n0", "csi.example", keys=["zone"])]
     users = [using(f"p-{i}", "g", "c") for i in range(2)]
-    world = World(*small, MADE, *driver, claim("c", "made", modes=["ReadWriteMany"]), group("g", 2), *users)
+    world = World(*small, DYNAMIC, *driver, claim("c", "made", modes=["ReadWriteMany"]), group("g", 2), *users)
     world.run(3)
     assert world.binds == {}
     world.put(node("big"))
@@ -328,8 +341,8 @@ def test_a_shared_claim_of_a_driver_that_knows_places_keeps_its_pods_together() 
     assert set(world.binds.values()) == {"big"}
 
 
-def test_who_comes_while_a_claim_is_being_bound_follows_the_choice() -> None:
-    world = World(*THREE, MADE, claim("c", "made", modes=["ReadWriteMany"]), group("g", 1), using("p", "g", "c"))
+def test_a_pod_that_arrives_while_its_claim_is_being_bound_uses_the_selected_node() -> None:
+    world = World(*THREE, DYNAMIC, claim("c", "made", modes=["ReadWriteMany"]), group("g", 1), using("p", "g", "c"))
     world.cycle()
     world.cycle()
     chosen = world.binds["p"]
@@ -338,10 +351,10 @@ def test_who_comes_while_a_claim_is_being_bound_follows_the_choice() -> None:
     world.cycle()
     world.cycle()
     assert world.binds == {"p": chosen, "q": chosen}
-    assert [bool(step.patch) for step in steps(world, "q")] == [False], "it is written already; q waits for it"
+    assert [bool(step.patch) for step in steps(world, "q")] == [False], "the node is written already; q only waits"
 
 
-def test_after_a_refusal_the_volume_is_anyones() -> None:
+def test_after_a_refused_bind_the_volume_can_be_used_for_another_claim() -> None:
     world = World(*THREE, storage_class(), volume("v"), claim("a"), group("g", 1), using("p", "g", "a"))
     world.cycle()
     world.cycle()
@@ -354,11 +367,11 @@ def test_after_a_refusal_the_volume_is_anyones() -> None:
     assert [step.name for step in steps(world, "q") if step.resource == kinds.PV.resource] == ["v"]
 
 
-def test_pods_without_gang_wait_for_their_claims_too() -> None:
+def test_single_pods_wait_for_their_claims_too() -> None:
     other = using("p", "", "c")
     other["spec"]["schedulerName"] = "default-scheduler"
     world = World(
-        *THREE, MADE, other, state=ClusterState(StateOptions(single_pod_schedulers=frozenset({"default-scheduler"})))
+        *THREE, DYNAMIC, other, state=ClusterState(StateOptions(single_pod_schedulers=frozenset({"default-scheduler"})))
     )
     world.run(2)
     assert world.binds == {}
@@ -368,8 +381,8 @@ def test_pods_without_gang_wait_for_their_claims_too() -> None:
     assert steps(world, "p")[0].name == "c"
 
 
-def test_what_changed_while_no_pod_had_claims_counts_for_the_next_that_has() -> None:
-    """Limits, free volumes and topologies are read when a pod with claims needs them, not in each cycle."""
+def test_changes_while_no_pod_had_claims_count_for_the_next_pod_with_a_claim() -> None:
+    """Limits, available volumes and topologies are read only when a pod with claims needs them."""
     local = {name: volume(f"v-{name}", reach=on(HOST, name)) for name in ("n1", "n2", "n3")}
     world = World(*THREE, claim("c"), storage_class(), local["n1"], group("g", 1), using("p", "g", "c"))
     world.run(2)

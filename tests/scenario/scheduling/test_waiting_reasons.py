@@ -1,4 +1,4 @@
-"""Why a gang waits: what its PodGroup shows, with which amounts, when, and what takes it back."""
+"""The condition and Events of a gang that waits: reason, amounts, when they are written, and when they end."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
 FOUR = tuple(node(f"n{at}") for at in range(4))
-"""32 cores."""
-ADMIT_AND_PLACE = """
+"""Nodes with 32 cores in all."""
+ENQUEUE_AND_ALLOCATE = """
 actions: "enqueue, allocate"
 tiers:
 - plugins: [{name: overcommit}, {name: proportion}]
 """
-ALLOCATE_ONLY = """
+ALLOCATE = """
 actions: "allocate"
 tiers:
 - plugins: [{name: gang}, {name: predicates}, {name: PLUGIN}]
@@ -24,7 +24,7 @@ tiers:
 
 
 def why(world: World, name: str) -> tuple[str, str]:
-    """Reason and message of a PodGroup's condition Unschedulable, "" for both where it is not the newest."""
+    """Return reason and message of a PodGroup's condition; both are "" if the newest is not Unschedulable."""
     conditions = world.group(name).status.conditions
     if not conditions or conditions[-1].type != "Unschedulable":
         return "", ""
@@ -32,32 +32,32 @@ def why(world: World, name: str) -> tuple[str, str]:
 
 
 def writes(world: World, name: str) -> list[Patch]:
-    """The writes of a PodGroup's status so far."""
+    """Return the patches of a PodGroup's status so far."""
     return [each for each in world.decisions if isinstance(each, Patch) and each.name == name]
 
 
-def running(name: str, cores: int, on: str = "n0", queue: str = "default") -> list[Manifest]:
-    """A gang that runs on a node, of one core each."""
+def running_gang(name: str, cores: int, on: str = "n0", queue: str = "default") -> list[Manifest]:
+    """Return a gang of pods with one core each that runs on a node."""
     return [
         group(name, cores, queue=queue, phase="Running", minResources={"cpu": str(cores)}),
         *pods(name, cores, name, cpu="1", on=on, phase="Running"),
     ]
 
 
-def test_a_gang_beyond_its_queues_capability_shows_queue_need_use_and_limit() -> None:
+def test_a_gang_beyond_the_capability_of_its_queue_shows_need_use_and_limit() -> None:
     world = World(
         *FOUR,
         queue("small", capability={"cpu": "2"}),
-        *running("old", 1, queue="small"),
+        *running_gang("old", 1, queue="small"),
         group("new", 4, queue="small", minResources={"cpu": "4"}),
     )
     world.run(3)
     text = "queue resource quota insufficient: insufficient cpu (queue small: needs cpu 4, in use 1, limit 2)"
     assert why(world, "new") == ("QueueQuotaInsufficient", text)
-    assert [told for told in world.recorded if told[0] == "new"] == [("new", "Unschedulable", text)]
+    assert [event for event in world.recorded if event[0] == "new"] == [("new", "Unschedulable", text)]
 
 
-def test_an_idle_cluster_is_too_small_and_not_overused() -> None:
+def test_a_gang_larger_than_the_idle_cluster_waits_because_the_cluster_is_too_small() -> None:
     world = World(*FOUR, group("new", 99, minResources={"cpu": "99", "memory": "1Gi"}))
     world.run(3)
     reason, message = why(world, "new")
@@ -68,7 +68,7 @@ def test_an_idle_cluster_is_too_small_and_not_overused() -> None:
     )
 
 
-def test_an_idle_cluster_whose_room_is_reserved_is_not_overused_either() -> None:
+def test_a_gang_waits_because_the_cluster_is_too_small_for_it_beside_enqueued_gangs() -> None:
     world = World(*FOUR, *(group(name, 30, minResources={"cpu": "30"}) for name in ("a", "b")))
     world.run(3)
     assert why(world, "b")[1] == (
@@ -77,8 +77,8 @@ def test_an_idle_cluster_whose_room_is_reserved_is_not_overused_either() -> None
     )
 
 
-def test_a_cluster_in_use_is_overused_in_volcanos_words_and_then_ours() -> None:
-    old = [each for at in range(4) for each in running(f"old{at}", 8, on=f"n{at}")]
+def test_a_gang_in_a_full_cluster_gets_volcanos_reason_with_amounts() -> None:
+    old = [each for at in range(4) for each in running_gang(f"old{at}", 8, on=f"n{at}")]
     world = World(*FOUR, *old, group("new", 8, minResources={"cpu": "8"}))
     world.run(3)
     amounts = "queue default: needs cpu 8; the cluster has 32, in use 32, admitted 0, limit 38.4"
@@ -88,8 +88,8 @@ def test_a_cluster_in_use_is_overused_in_volcanos_words_and_then_ours() -> None:
     )
 
 
-def test_once_admitted_a_gang_shows_no_more_why_it_was_not() -> None:
-    for conf in (None, ADMIT_AND_PLACE):
+def test_the_condition_ends_once_the_gang_is_enqueued() -> None:
+    for conf in (None, ENQUEUE_AND_ALLOCATE):
         world = World(*FOUR, queue("small", capability={"cpu": "2"}), conf=conf)
         world.put(group("new", 4, queue="small", minResources={"cpu": "4"}))
         world.run(3)
@@ -99,16 +99,16 @@ def test_once_admitted_a_gang_shows_no_more_why_it_was_not() -> None:
         assert (world.phase("new"), why(world, "new")) == ("Inqueue", ("", ""))
 
 
-def test_other_amounts_alone_are_written_after_a_minute_or_two() -> None:
+def test_a_message_whose_amounts_alone_changed_is_written_again_only_after_a_while() -> None:
     world = World(
         *FOUR,
         queue("small", capability={"cpu": "4"}),
-        *running("a", 3, queue="small"),
+        *running_gang("a", 3, queue="small"),
         group("new", 4, queue="small", minResources={"cpu": "4"}),
     )
     world.run(3)
     assert why(world, "new")[1].endswith("in use 3, limit 4)")
-    for manifest in running("b", 1, on="n1", queue="small"):
+    for manifest in running_gang("b", 1, on="n1", queue="small"):
         world.put(manifest)
     before = len(writes(world, "new"))
     world.run(5)
@@ -119,7 +119,7 @@ def test_other_amounts_alone_are_written_after_a_minute_or_two() -> None:
     assert len(writes(world, "new")) == before + 1
 
 
-def test_a_restarted_scheduler_does_not_write_all_reasons_again() -> None:
+def test_a_restarted_scheduler_does_not_write_all_conditions_again() -> None:
     world = World(*FOUR, queue("small", capability={"cpu": "2"}), group("new", 4, queue="small"))
     world.put(group("new", 4, queue="small", minResources={"cpu": "4"}))
     world.run(3)
@@ -133,7 +133,7 @@ def test_a_restarted_scheduler_does_not_write_all_reasons_again() -> None:
     assert writes(successor, "new") == []
 
 
-def test_a_closed_queue_is_the_reason() -> None:
+def test_a_gang_in_a_closed_queue_waits_because_it_is_closed() -> None:
     closed = queue("closed")
     closed["status"] = {"state": "Closed"}
     world = World(*FOUR, closed, group("new", 4, queue="closed", minResources={"cpu": "4"}))
@@ -141,14 +141,14 @@ def test_a_closed_queue_is_the_reason() -> None:
     assert why(world, "new") == ("QueueClosed", "queue closed is not open")
 
 
-def test_who_waits_in_a_queue_that_is_deleted_says_so_at_once() -> None:
+def test_waiting_gangs_of_a_deleted_queue_get_the_reason_at_once() -> None:
     world = World(
         *FOUR,
         queue("gone", capability={"cpu": "4"}),
         group("refused", 9, queue="gone", minResources={"cpu": "9"}),
         group("wide", 1, queue="gone"),
         *pods("wide", 1, "wide", cpu="12"),
-        *running("runs", 1, queue="gone"),
+        *running_gang("runs", 1, queue="gone"),
     )
     world.run(3)
     assert {name: why(world, name)[0] for name in ("refused", "wide", "runs")} == {
@@ -160,13 +160,13 @@ def test_who_waits_in_a_queue_that_is_deleted_says_so_at_once() -> None:
     world.run()
     text = 'queue "gone" does not exist; create it, or name another in spec.queue'
     assert why(world, "refused") == why(world, "wide") == ("QueueNotFound", text)
-    assert why(world, "runs") == ("", ""), "it waits for nothing"
-    told = {name for name, _, message in world.recorded if message == text}
-    assert told == {"refused", "wide", "wide-0"}
+    assert why(world, "runs") == ("", ""), "it does not wait"
+    named = {name for name, _, message in world.recorded if message == text}
+    assert named == {"refused", "wide", "wide-0"}
     world.set_pod("runs-0", phase="Failed")
     world.put(pods("more", 1, "runs", cpu="1")[0])
     world.run()
-    assert why(world, "runs")[0] == "QueueNotFound", "one of its pods waits by now"
+    assert why(world, "runs")[0] == "QueueNotFound", "one of its pods is pending now"
     world.put(queue("gone", capability={"cpu": "4"}))
     world.run(2)
     assert [why(world, name)[0] for name in ("refused", "wide", "runs")] == [
@@ -176,26 +176,26 @@ def test_who_waits_in_a_queue_that_is_deleted_says_so_at_once() -> None:
     ]
 
 
-def test_events_and_condition_of_a_gang_count_the_same_tasks() -> None:
-    """Volcano's condition counts those that miss a place, its event all that are pending."""
+def test_event_and_condition_of_a_gang_count_the_same_tasks() -> None:
+    """In Volcano the condition counts the tasks without a node, the Event all pending ones."""
     world = World(node("n1", cpu="3"), group("new", 4, phase="Inqueue"), *pods("new", 4, "new", cpu="1"))
     world.run(3)
     reason, message = why(world, "new")
     assert reason == "NotEnoughResources"
     assert message.startswith("1/4 tasks in gang unschedulable: pod group is not ready, 4 Pending, 4 minAvailable")
-    assert [told for told in world.recorded if told[0] == "new"] == [("new", "Unschedulable", message)]
+    assert [event for event in world.recorded if event[0] == "new"] == [("new", "Unschedulable", message)]
 
 
-def test_without_admission_a_queue_without_room_is_the_origin() -> None:
+def test_without_enqueue_plugins_the_origin_of_the_reason_is_the_queue_without_room() -> None:
     capped = queue("small", capability={"cpu": "2"}, deserved={"cpu": "2"})
     for plugin, limit in (("capacity", "limit 2"), ("proportion", "deserved 2")):
         world = World(
             *FOUR,
             capped,
-            *running("old", 1, queue="small"),
+            *running_gang("old", 1, queue="small"),
             group("new", 2, queue="small", phase="Inqueue"),
             *pods("new", 2, "new", cpu="1"),
-            conf=ALLOCATE_ONLY.replace("PLUGIN", plugin),
+            conf=ALLOCATE.replace("PLUGIN", plugin),
         )
         world.run(3)
         reason, message = why(world, "new")

@@ -1,4 +1,4 @@
-"""Outcomes of binds and what the watch says: Binding, refusals, holds, terminating pods, periods."""
+"""After a decision: bind outcomes, reservations, terminating pods, and the status of PodGroups over cycles."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def outcome(name: str, node: str = "n1", at: float = 1000.5) -> dict[str, Any]:
     return {"at": at, "group": "ns/pg", "uid": f"ns-{name}", "namespace": "ns", "name": name, "node": node}
 
 
-def test_no_decision_before_everything_is_listed() -> None:
+def test_no_cycle_runs_before_all_objects_are_listed() -> None:
     world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"), synced=False)
     assert not world.state.is_ready
     with pytest.raises(RuntimeError, match=r"before these are listed: .*namespaces, nodes, .*podgroups"):
@@ -39,7 +39,7 @@ def test_no_decision_before_everything_is_listed() -> None:
     assert world.fold(Synced(resource=kinds.POD.resource))
 
 
-def test_binding_stays_binding_whatever_an_older_pod_says() -> None:
+def test_a_task_stays_binding_after_an_older_watch_event_and_an_unknown_outcome() -> None:
     world = gang()
     world.cycle()
     assert world.statuses("pg") == {"BINDING": 3}
@@ -51,27 +51,27 @@ def test_binding_stays_binding_whatever_an_older_pod_says() -> None:
     assert world.batches == before
 
 
-def test_a_refused_bind_is_sent_again_with_its_room_held() -> None:
+def test_a_refused_bind_is_retried_and_its_room_is_reserved_meanwhile() -> None:
     world = gang()
     world.put(group("other", 1, phase="Inqueue"))
     world.cycle()
-    world.put(pod("thief", "other", cpu="1"))
+    world.put(pod("rival", "other", cpu="1"))
     world.echo(refuse={"p-2": 409})
     assert world.statuses("pg") == {"PENDING": 1, "RUNNING": 2}
     assert world.state.ledger.columns.idle("cpu").tolist() == [0]
     world.run()
     assert world.batches[-1] == ["p-2"]
-    assert "thief" not in world.binds
+    assert "rival" not in world.binds
     assert ("p-2", "FailedScheduling", "failed to bind to node n1: refused") not in world.recorded
     assert world.statuses("pg") == {"RUNNING": 3}
     assert not world.state.reservations.by_job
 
 
-def test_room_is_held_for_a_stated_time_only() -> None:
+def test_a_reservation_expires() -> None:
     world = gang()
     world.put(group("other", 1, phase="Inqueue"))
     world.cycle()
-    world.put(pod("thief", "other", cpu="1"))
+    world.put(pod("rival", "other", cpu="1"))
     world.echo(refuse={"p-2": 422})
     world.put(node("n1", cpu="3", unschedulable=True))
     world.run()
@@ -82,7 +82,7 @@ def test_room_is_held_for_a_stated_time_only() -> None:
     assert world.state.ledger.columns.idle("cpu").tolist() == [1000]
 
 
-def test_a_bind_refused_again_and_again_is_not_retried_in_a_hot_loop() -> None:
+def test_a_bind_that_is_refused_repeatedly_is_retried_with_back_off() -> None:
     world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"), period=0.001)
     for _ in range(20):
         world.cycle()
@@ -91,15 +91,15 @@ def test_a_bind_refused_again_and_again_is_not_retried_in_a_hot_loop() -> None:
     assert ("p-0", "FailedScheduling", "failed to bind to node n1: refused") in world.recorded
 
 
-def test_a_refusal_of_another_node_or_pod_changes_nothing() -> None:
+def test_a_refusal_for_another_node_or_pod_is_ignored() -> None:
     world = gang()
     world.cycle()
     world.fold(BindRefused(code=409, **outcome("p-0", node="n9")))
-    world.fold(BindRefused(code=404, **outcome("stranger")))
+    world.fold(BindRefused(code=404, **outcome("other")))
     assert world.statuses("pg") == {"BINDING": 3}
 
 
-def test_terminating_pods_count_until_they_are_gone() -> None:
+def test_a_terminating_pod_uses_its_room_until_it_is_gone() -> None:
     world = gang().run(2)
     world.set_pod("p-0", deleting=True)
     columns = world.state.ledger.columns
@@ -118,7 +118,7 @@ def test_a_pod_deleted_while_binding_keeps_its_node_until_it_is_gone() -> None:
     assert world.state.ledger.columns.used("cpu").tolist() == [3000]
 
 
-def test_running_becomes_unknown_only_when_the_shortage_lasts_a_period() -> None:
+def test_a_running_gang_becomes_unknown_only_if_it_misses_pods_for_a_period() -> None:
     world = gang().run(2)
     world.remove(kinds.POD, "ns/p-0")
     world.period = 0.01
@@ -141,7 +141,7 @@ def test_running_becomes_unknown_only_when_the_shortage_lasts_a_period() -> None
 
 
 @pytest.mark.parametrize("deleted", [1, 2, 3])
-def test_a_gang_some_of_whose_pods_terminate_stays_running(deleted: int) -> None:
+def test_a_gang_stays_running_while_some_of_its_pods_terminate(deleted: int) -> None:
     world = gang().run(2)
     for index in range(deleted):
         world.set_pod(f"p-{index}", deleting=True)
@@ -154,10 +154,10 @@ def test_a_gang_some_of_whose_pods_terminate_stays_running(deleted: int) -> None
     world.run(2)
     status = world.group("pg").status
     assert (status.phase, status.running) == ("Running", 3)
-    assert ("pg", "Unschedulable") not in {told[:2] for told in world.recorded}
+    assert ("pg", "Unschedulable") not in {(name, reason) for name, reason, _ in world.recorded}
 
 
-def test_a_gang_becomes_unknown_where_a_pod_waits_beside_the_terminating_one() -> None:
+def test_a_gang_becomes_unknown_if_a_pod_is_pending_beside_the_terminating_one() -> None:
     world = gang().run(2)
     world.set_pod("p-0", deleting=True)
     world.put(pod("again", "pg", cpu="2"))
@@ -166,7 +166,7 @@ def test_a_gang_becomes_unknown_where_a_pod_waits_beside_the_terminating_one() -
     assert (status.phase, status.conditions[-1].type) == ("Unknown", "Unschedulable")
 
 
-def test_a_terminating_pod_that_never_had_a_node_does_not_count_for_its_gang() -> None:
+def test_a_terminating_pod_without_node_does_not_count_for_its_gang() -> None:
     world = gang().run(2)
     world.remove(kinds.POD, "ns/p-0")
     world.put(pod("again", "pg", cpu="2"))
@@ -176,7 +176,7 @@ def test_a_terminating_pod_that_never_had_a_node_does_not_count_for_its_gang() -
     assert (status.phase, status.conditions[-1].type) == ("Unknown", "Unschedulable")
 
 
-def test_a_gang_that_lost_all_of_a_role_is_unknown_though_enough_others_run() -> None:
+def test_a_gang_that_lost_all_pods_of_a_role_is_unknown_although_enough_others_run() -> None:
     world = World(
         node("n1", cpu="4"),
         group("pg", 2, minTaskMember={"ps": 1, "worker": 1}),
@@ -189,8 +189,8 @@ def test_a_gang_that_lost_all_of_a_role_is_unknown_though_enough_others_run() ->
 
 
 @pytest.mark.parametrize("lost", [1, 3], ids=["part", "all"])
-def test_a_gang_whose_lost_pods_have_successors_need_not_queue_again(lost: int) -> None:
-    """A full cluster would refuse it, and the controller makes no pod while its PodGroup is Pending."""
+def test_a_gang_whose_lost_pods_are_created_again_stays_running(lost: int) -> None:
+    """A full cluster would not enqueue it again, and the controller creates no pod while the PodGroup is Pending."""
     world = World(node("n1", cpu="3"), group("pg", 3, minResources={"cpu": "3"}), *pods("p", 3, "pg", cpu="1")).run(2)
     for index in range(lost):
         world.remove(kinds.POD, f"ns/p-{index}")
@@ -202,7 +202,7 @@ def test_a_gang_whose_lost_pods_have_successors_need_not_queue_again(lost: int) 
     assert phases == ["Running"] * 4
 
 
-def test_the_last_pod_of_a_gang_that_is_otherwise_done_needs_room_for_itself_alone() -> None:
+def test_the_only_unfinished_pod_of_a_gang_needs_room_for_itself_only() -> None:
     world = World(node("n1", cpu="3"), group("pg", 3, minResources={"cpu": "3"}), *pods("p", 3, "pg", cpu="1")).run(2)
     for name in ("p-0", "p-1"):
         world.set_pod(name, phase="Succeeded")
@@ -215,14 +215,14 @@ def test_the_last_pod_of_a_gang_that_is_otherwise_done_needs_room_for_itself_alo
     assert world.group("pg").status.phase == "Running"
 
 
-def test_a_group_made_for_a_gang_that_runs_is_running_and_need_not_queue() -> None:
-    """As when somebody deleted the PodGroup of a running job: its own use of a full cluster would refuse it."""
+def test_a_podgroup_created_for_running_pods_is_running_at_once() -> None:
+    """The PodGroup of a running job may have been deleted; in a full cluster it would not be enqueued again."""
     runs = [pod(f"p-{index}", "pg", cpu="1", on="n1", phase="Running") for index in range(3)]
     world = World(node("n1", cpu="3"), *runs, group("pg", 3, minResources={"cpu": "3"})).run(2)
     assert world.group("pg").status.phase == "Running"
 
 
-def test_a_status_in_flight_is_not_sent_again_unless_it_failed() -> None:
+def test_a_status_patch_in_flight_is_sent_again_only_if_it_failed() -> None:
     world = World(group("pg", 1), *pods("p", 1, "pg", cpu="1"))
     world.cycle()
     sent = [decision for decision in world.last if getattr(decision, "resource", "") == kinds.POD_GROUP.resource]
@@ -239,7 +239,7 @@ def test_a_status_in_flight_is_not_sent_again_unless_it_failed() -> None:
     assert again == sent
 
 
-def test_a_wrong_result_of_concurrent_writes_is_written_again() -> None:
+def test_a_status_that_concurrent_patches_left_wrong_is_corrected() -> None:
     world = World(
         node("n1", cpu="4"),
         group("pg", 1, phase="Running"),
@@ -252,7 +252,7 @@ def test_a_wrong_result_of_concurrent_writes_is_written_again() -> None:
         return [item for item in world.last if isinstance(item, Patch) and item.resource == kinds.POD_GROUP.resource]
 
     def answered(number: int, patch: Patch) -> None:
-        """The server merges one patch into what it has."""
+        """Merge a patch into the stored status as the API server does."""
         status.update(patch.patch["status"])
         meta = msgspec.structs.replace(stored.metadata, resource_version=str(number))
         merged = msgspec.convert(status, PodGroupStatus)
@@ -266,7 +266,7 @@ def test_a_wrong_result_of_concurrent_writes_is_written_again() -> None:
         world.set_pod(name, phase="Succeeded")
     world.cycle()
     second = sent()[0]
-    assert "running" not in second.patch["status"], "it is none, as in the one that was seen last"
+    assert "running" not in second.patch["status"], "the count is none, as in the last object seen"
     answered(1, first)
     answered(2, second)
     assert status["running"] == 2
@@ -274,7 +274,7 @@ def test_a_wrong_result_of_concurrent_writes_is_written_again() -> None:
     assert [one.patch["status"] for one in sent()] == [{"running": None}]
 
 
-def test_pods_of_others_only_count_on_their_node() -> None:
+def test_pods_of_other_schedulers_count_on_their_node_only() -> None:
     world = World(
         node("n1", cpu="2"),
         pod("theirs", "pg", cpu="1", on="n1", phase="Running", spec={"schedulerName": "default-scheduler"}),
@@ -286,7 +286,7 @@ def test_pods_of_others_only_count_on_their_node() -> None:
     assert world.state.ledger.jobs["ns/pg"].counts[TaskStatus.RUNNING] == 1
 
 
-def test_a_node_that_comes_back_finds_its_pods_counted() -> None:
+def test_the_pods_of_a_node_that_is_created_again_are_counted() -> None:
     world = gang().run(1)
     world.remove(kinds.NODE, "n1")
     assert len(world.state.ledger.columns) == 0
@@ -294,13 +294,13 @@ def test_a_node_that_comes_back_finds_its_pods_counted() -> None:
     assert world.state.ledger.columns.used("cpu").tolist() == [3000]
 
 
-def test_heartbeats_start_no_cycle() -> None:
+def test_a_node_heartbeat_starts_no_cycle() -> None:
     world = gang()
     assert not world.put(node("n1", cpu="3"))
     assert world.put(node("n1", cpu="4"))
 
 
-def test_counts_alone_are_written_once_a_period() -> None:
+def test_a_status_whose_counts_alone_changed_is_written_once_a_period() -> None:
     world = World(node("n1"), group("pg", 1), *pods("p", 4, "pg", cpu="1"))
     world.run(2)
     sent = 0
@@ -314,7 +314,7 @@ def test_counts_alone_are_written_once_a_period() -> None:
     assert (world.group("pg").status.running, world.group("pg").status.succeeded) == (1, 3)
 
 
-def test_a_cycle_that_fails_leaves_nothing_behind() -> None:
+def test_a_cycle_that_raises_undoes_its_placements() -> None:
     class Failing:
         name = "failing"
 

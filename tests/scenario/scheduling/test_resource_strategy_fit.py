@@ -1,4 +1,4 @@
-"""Plugin resource-strategy-fit: packs what is to be packed, spreads the rest, and keeps scarce resources free."""
+"""Plugin resource-strategy-fit: packs or spreads by resource, and keeps scarce resources free."""
 
 from __future__ import annotations
 
@@ -33,43 +33,44 @@ SPREAD_CPU_PACK_GPU = conf("""{resources: {cpu: {type: LeastAllocated}, "nvidia.
 
 
 def bound(world: World, name: str = "p") -> str:
+    """Run a cycle, and return the node of a pod."""
     world.cycle()
     return world.binds.get(name, "")
 
 
-def test_what_is_to_be_spread_goes_to_the_emptier_node() -> None:
+def test_with_least_allocated_the_less_used_node_is_chosen() -> None:
     others = (pod("old", on="n1", phase="Running", cpu="2"), group("g", 1), pod("p", "g", cpu="1"))
     assert bound(World(node("n1"), node("n2"), *others, conf=SPREAD_CPU_PACK_GPU)) == "n2"
 
 
-def test_what_is_to_be_packed_goes_to_the_fuller_node_and_a_prefix_names_it() -> None:
+def test_with_most_allocated_the_more_used_node_is_chosen_also_for_a_resource_prefix() -> None:
     nodes = (node("n1", **{GPU: "8"}), node("n2", **{GPU: "8"}))
     old = pod("old", on="n1", phase="Running", cpu="2", **{GPU: "4"})
     world = World(*nodes, old, group("g", 1), pod("p", "g", cpu="1", **{GPU: "1"}), conf=SPREAD_CPU_PACK_GPU)
     assert bound(world) == "n1"
 
 
-def test_a_pod_may_ask_for_another_strategy() -> None:
+def test_an_annotation_of_the_pod_overrides_the_strategy_unless_it_is_invalid() -> None:
     old = pod("old", on="n1", phase="Running", cpu="2")
-    wish = {
+    strategy = {
         "volcano.sh/resource-strategy-scoring-type": "MostAllocated",
         "volcano.sh/resource-strategy-weight": '{"cpu": 1}',
     }
-    packed = pod("p", "g", cpu="1", annotations=wish)
+    packed = pod("p", "g", cpu="1", annotations=strategy)
     assert bound(World(node("n1"), node("n2"), old, group("g", 1), packed, conf=SPREAD_CPU_PACK_GPU)) == "n1"
-    wish["volcano.sh/resource-strategy-weight"] = "{"
-    spread = pod("p", "g", cpu="1", annotations=wish)
+    strategy["volcano.sh/resource-strategy-weight"] = "{"
+    spread = pod("p", "g", cpu="1", annotations=strategy)
     assert bound(World(node("n1"), node("n2"), old, group("g", 1), spread, conf=SPREAD_CPU_PACK_GPU)) == "n2"
 
 
-def test_ordinary_pods_avoid_nodes_with_scarce_resources() -> None:
+def test_pods_that_do_not_request_a_scarce_resource_avoid_its_nodes() -> None:
     text = conf(f"{{resourceStrategyFitWeight: 0, sra: {{enable: true, resources: {T4}, weight: 5}}}}")
     nodes = (node("n1", **{T4: "4"}), node("n2"))
     assert bound(World(*nodes, group("g", 1), pod("p", "g", cpu="1"), conf=text)) == "n2"
     assert bound(World(*nodes, group("g", 1), pod("p", "g", cpu="1", **{T4: "1"}), conf=text)) == "n1"
 
 
-def test_cpu_is_left_beside_what_is_idle_of_a_scarce_resource() -> None:
+def test_cpu_is_kept_free_in_proportion_to_an_idle_scarce_resource() -> None:
     ratios = f'{{"{GPU}.cpu": 4, "{GPU}.memory": 8}}'
     text = conf(f"{{proportional: {{enable: true, resources: {GPU}, resourceProportion: {ratios}}}}}")
     nodes = (node("n1", cpu="10", memory="64Gi", **{GPU: "2"}),)
@@ -79,11 +80,11 @@ def test_cpu_is_left_beside_what_is_idle_of_a_scarce_resource() -> None:
     assert len(world.binds) == 2, "2 GPUs x 4 cores stay free"
     world.put(group("g", 1))
     world.put(pod("with", "g", cpu="8", **{GPU: "2"}))
-    assert bound(world, "with") == "n1", "what asks for it may use all"
+    assert bound(world, "with") == "n1", "a pod that requests it may use all"
 
 
 @pytest.mark.parametrize("arguments", [{}, {"resources": {}}, {"resourceStrategyFitWeight": -1}])
-def test_what_is_left_out_has_a_default(arguments: dict[str, object]) -> None:
+def test_missing_arguments_have_defaults(arguments: dict[str, object]) -> None:
     nodes = NodesView(
         [make_node("n")], offered={"cpu": [4000], "memory": [4 << 30], GPU: [2000]}, taken={"cpu": [1000]}
     )
@@ -108,7 +109,7 @@ def test_what_is_left_out_has_a_default(arguments: dict[str, object]) -> None:
         ({"proportional": {"resources": GPU, "resourceProportion": {"gpu.cpu": 1}}}, "gpu.cpu"),
     ],
 )
-def test_invalid_arguments_are_reported(arguments: dict[str, object], word: str) -> None:
+def test_invalid_arguments_are_rejected(arguments: dict[str, object], word: str) -> None:
     with pytest.raises(ArgumentError, match=word):
         ResourceStrategyFit(arguments)
 
@@ -118,7 +119,9 @@ def test_invalid_arguments_are_reported(arguments: dict[str, object], word: str)
     st.integers(0, 4),
     st.integers(0, 2),
 )
-def test_one_node_scores_as_all_at_once(rows: list[tuple[int, int, int]], cpu: int, gpu: int) -> None:
+def test_scores_of_all_nodes_at_once_equal_those_of_each_node(
+    rows: list[tuple[int, int, int]], cpu: int, gpu: int
+) -> None:
     nodes = NodesView(
         [make_node(f"n{at}") for at in range(len(rows))],
         offered={"cpu": [row[0] * 1000 for row in rows], GPU: [row[2] * 1000 for row in rows], "pods": [9] * len(rows)},

@@ -1,4 +1,4 @@
-"""Further kinds that plugins read: what they see, when they are asked again, and that nothing is decided before."""
+"""Objects of further kinds that plugins watch: when plugins get them, and when cached answers are dropped."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from volcanoio.model.base import Manifest
 QUOTAS = kinds.RESOURCE_QUOTA.resource
 
 
-class Closed:
-    """Nodes are closed while a ResourceQuota bears their name."""
+class ClosesNodes:
+    """A plugin that closes each node for which there is a ResourceQuota of that name."""
 
     name = "closed"
     watches: tuple[str, ...] = (QUOTAS,)
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
         self._session: SessionView
 
     def open(self, session: SessionView) -> None:
@@ -36,7 +36,7 @@ class Closed:
         return Depends.SOURCE
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
-        self.asked += 1
+        self.calls += 1
         names = {quota.metadata.name for quota in self._session.objects(QUOTAS).values()}
         closed = np.array([name in names for name in nodes.names], np.bool_)
         return Feasibility(~closed, (("node(s) were closed", closed),))
@@ -50,7 +50,7 @@ def quota(name: str, **hard: str) -> Manifest:
 def world_of(plugin: object, *objects: Manifest) -> World:
     world = World(*objects, synced=False)
     known = profile()
-    tiers = (*known.tiers, (Enabled(plugin, {}),))  # type: ignore[arg-type]  # whatever the test gives
+    tiers = (*known.tiers, (Enabled(plugin, {}),))  # type: ignore[arg-type]  # a plugin of the test
     world.profile = Profile(tiers, known.actions)
     return world
 
@@ -59,15 +59,15 @@ def small(name: str) -> list[Manifest]:
     return [group(name, 1), pod(f"{name}-0", name, cpu="1")]
 
 
-def test_a_plugin_sees_the_objects_it_watches() -> None:
-    world = world_of(Closed(), node("n1"), node("n2"), quota("n1"), *small("a"))
+def test_a_plugin_gets_the_objects_that_it_watches() -> None:
+    world = world_of(ClosesNodes(), node("n1"), node("n2"), quota("n1"), *small("a"))
     world.sync()
     world.run(2)
     assert world.binds == {"a-0": "n2"}
 
 
-def test_nothing_is_decided_before_they_are_listed_nor_while_they_are_relisted() -> None:
-    world = world_of(Closed(), node("n1"), *small("a"))
+def test_no_cycle_runs_before_watched_objects_are_listed_or_while_they_are_listed_again() -> None:
+    world = world_of(ClosesNodes(), node("n1"), *small("a"))
     for resource in World().state.listed_resources:
         world.fold(Synced(resource=resource))
     with pytest.raises(RuntimeError, match=QUOTAS):
@@ -79,24 +79,24 @@ def test_nothing_is_decided_before_they_are_listed_nor_while_they_are_relisted()
     assert world.state.missing == (QUOTAS,)
 
 
-def test_answers_are_kept_until_an_object_changes() -> None:
-    plugin = Closed()
+def test_answers_of_a_filter_are_cached_until_a_watched_object_changes() -> None:
+    plugin = ClosesNodes()
     world = world_of(plugin, node("n1", cpu="1"), quota("n1"), *small("a"))
     world.sync()
     world.run(2)
-    asked = plugin.asked
-    world.put(quota("n1"))  # the same again
+    calls = plugin.calls
+    world.put(quota("n1"))  # unchanged
     world.put(node("n9", cpu="1", taints=[{"key": "x", "effect": "NoSchedule"}]))
     world.run(2)
     assert world.binds == {}
     world.remove(kinds.RESOURCE_QUOTA, "ns/n1")
     world.run(1)
     assert world.binds == {"a-0": "n1"}
-    assert plugin.asked > asked
+    assert plugin.calls > calls
 
 
-def test_a_change_that_no_reader_can_see_starts_no_cycle() -> None:
-    world = world_of(Closed(), node("n1"))
+def test_an_update_without_a_change_starts_no_cycle() -> None:
+    world = world_of(ClosesNodes(), node("n1"))
     world.sync()
     world.cycle()
     assert world.put(quota("n1", pods="1"))
@@ -107,8 +107,8 @@ def test_a_change_that_no_reader_can_see_starts_no_cycle() -> None:
     assert state_dump(world.state)["inputs"] == {}
 
 
-def test_what_is_not_watched_is_not_read() -> None:
-    plugin = Closed()
+def test_reading_a_kind_that_is_not_watched_is_an_error() -> None:
+    plugin = ClosesNodes()
     plugin.watches = ()
     world = world_of(plugin, node("n1"), *small("a"))
     world.sync()
@@ -117,15 +117,15 @@ def test_what_is_not_watched_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("resource", ["secrets", "pods", "resourcequota"])
-def test_secrets_unknown_kinds_and_what_sessions_have_are_not_watched(resource: str) -> None:
-    plugin = Closed()
+def test_watching_secrets_unknown_kinds_or_kinds_of_the_session_is_an_error(resource: str) -> None:
+    plugin = ClosesNodes()
     plugin.watches = (resource,)
     with pytest.raises(ValueError, match=f'plugin "closed" watches "{resource}"'):
         Profile.of([[plugin]], [])
 
 
-def test_a_reader_of_changes_gets_the_changed_objects() -> None:
-    world = world_of(Closed(), node("n1"), quota("a"), quota("b"))
+def test_changed_objects_are_listed_since_a_version_that_is_not_too_old() -> None:
+    world = world_of(ClosesNodes(), node("n1"), quota("a"), quota("b"))
     inputs = world.state.inputs
     seen = inputs.version(QUOTAS)
     assert inputs.changed_since(QUOTAS, seen) == []
