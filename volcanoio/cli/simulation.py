@@ -19,6 +19,7 @@ from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.simulate import SimulateOptions, simulate
 from volcanoio.compose.state_files import StateError
+from volcanoio.engine.scheduling.cluster.state import StateOptions
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.arguments import pluralize
@@ -63,10 +64,12 @@ def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **giv
             files=[_source(path) for path in files],
             configuration=_text(conf),
             cycles=given["cycles"],
-            scheduler_names=given["scheduler_name"],
-            default_queue=flags.default_queue,
-            feature_gates=flags.feature_gates,
-            scope=flags.scope,
+            state=StateOptions(
+                scheduler_names=frozenset(given["scheduler_name"]),
+                default_queue=flags.default_queue,
+                feature_gates=flags.feature_gates,
+                scope=flags.scope,
+            ),
             period=flags.period,
             now=_moment(given["now"]),
             ignore_unavailable=given["ignore_unavailable_plugins"],

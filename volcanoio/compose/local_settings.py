@@ -8,6 +8,7 @@ from volcanoio.compose.controllers import ControllerSettings
 from volcanoio.compose.options import LocalOptions
 from volcanoio.compose.scheduler import SchedulerSettings
 from volcanoio.engine.admission.request import AdmissionSettings
+from volcanoio.engine.scheduling.cluster.state import StateOptions
 from volcanoio.framework import entrypoints
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.framework.scheduling.settings import FeatureGate
@@ -38,7 +39,7 @@ def controller_settings(
 
 def scheduler_settings(options: LocalOptions, registry: Registry) -> SchedulerSettings:
     """Return the settings of the scheduler."""
-    conf, default = options.scheduler_conf, names.DEFAULT_SCHEDULER
+    conf = options.scheduler_conf
     return SchedulerSettings(
         registry=registry,
         configuration_file=conf if isinstance(conf, Path) else None,
@@ -47,11 +48,13 @@ def scheduler_settings(options: LocalOptions, registry: Registry) -> SchedulerSe
         ignore_unavailable=options.ignore_unavailable_plugins,
         debounce=options.debounce,
         period=options.schedule_period,
-        scheduler_names=options.scheduler_name,
-        default_queue=options.default_queue,
-        feature_gates=options.feature_gates,
-        scope=options.scope,
-        single_pod_schedulers=() if default in options.scheduler_name else (default,),
+        state=StateOptions(
+            scheduler_names=frozenset(options.scheduler_name),
+            single_pod_schedulers=frozenset({names.DEFAULT_SCHEDULER}.difference(options.scheduler_name)),
+            default_queue=options.default_queue,
+            feature_gates=options.feature_gates,
+            scope=options.scope,
+        ),
         journal=options.journal and options.journal / "scheduler",
     )
 

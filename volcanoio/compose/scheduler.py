@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -19,14 +19,12 @@ from volcanoio.compose.journals import (
     JournalHeader,
     open_journal,
 )
-from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import default_text
 from volcanoio.engine.scheduling.config.metric_section import without_password
 from volcanoio.framework import entrypoints
 from volcanoio.framework.effects import LocalEffect
 from volcanoio.framework.probe import NoProbe, Probe
-from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.kube.binder import Binder, BinderOptions
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
@@ -58,9 +56,7 @@ class SchedulerSettings:
     The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs` when these change. With
     `configuration_map` it is read from that key of a ConfigMap, and `configuration` is in force while the key cannot be
     used. With `ignore_unavailable`, plugins and actions of Volcano that are not available yet are skipped with a
-    warning. `scheduler_names` are the names of this scheduler; pods of `single_pod_schedulers` are bound too, without
-    gangs, where there is no kube-scheduler. `default_queue` is that of PodGroups without one, `feature_gates` are the
-    enabled ones, `scope` is the part of the cluster that it acts on (None: all of it).
+    warning. `state` selects the objects that the scheduler acts on.
     """
 
     registry: Registry
@@ -72,11 +68,7 @@ class SchedulerSettings:
     debounce: float = DEBOUNCE
     period: float = PERIOD
     budget: float = BUDGET
-    scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
-    single_pod_schedulers: tuple[str, ...] = ()
-    default_queue: str = names.DEFAULT_QUEUE
-    feature_gates: frozenset[FeatureGate] = frozenset()
-    scope: Scope | None = None
+    state: StateOptions = field(default_factory=StateOptions)
     journal: Path | None = None
     seed: int = 0
 
@@ -124,15 +116,7 @@ class SchedulerProcess:
         settings = self._settings
         return SchedulerOptions(
             configuration=setup,
-            state=ClusterState(
-                StateOptions(
-                    scheduler_names=frozenset(settings.scheduler_names),
-                    single_pod_schedulers=frozenset(settings.single_pod_schedulers),
-                    default_queue=settings.default_queue,
-                    feature_gates=frozenset(settings.feature_gates),
-                    scope=settings.scope,
-                )
-            ),
+            state=ClusterState(settings.state),
             debounce=settings.debounce,
             schedule_period=settings.period,
             budget=settings.budget,
@@ -214,13 +198,14 @@ def _source(settings: SchedulerSettings, default: str, transport: Transport) -> 
 
 def _journal_configurations(settings: SchedulerSettings, text: str) -> dict[str, str]:
     """Return the configurations with which a journal begins."""
+    state = settings.state
     return {
         CONFIGURATION_FILE: without_password(text),
-        SCHEDULER_NAMES: "\n".join(settings.scheduler_names),
-        SINGLE_POD_SCHEDULERS: "\n".join(settings.single_pod_schedulers),
-        DEFAULT_QUEUE: settings.default_queue,
-        FEATURE_GATES: "\n".join(sorted(settings.feature_gates)),
-        SCOPE: msgspec.json.encode(settings.scope).decode(),
+        SCHEDULER_NAMES: "\n".join(sorted(state.scheduler_names)),
+        SINGLE_POD_SCHEDULERS: "\n".join(sorted(state.single_pod_schedulers)),
+        DEFAULT_QUEUE: state.default_queue,
+        FEATURE_GATES: "\n".join(sorted(state.feature_gates)),
+        SCOPE: msgspec.json.encode(state.scope).decode(),
     }
 
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from volcanoio.compose.state_files import State, read_state, usage_facts
-from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_text, parse
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework import entrypoints
-from volcanoio.framework.scheduling.settings import FeatureGate
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.scheduling import PodGroup, Queue, QueueSpec, QueueState, QueueStatus
@@ -38,10 +36,7 @@ class SimulateOptions:
     files: Sequence[Path | tuple[str, bytes]]
     configuration: str | None = None
     cycles: int = 1
-    scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,)
-    default_queue: str = names.DEFAULT_QUEUE
-    feature_gates: frozenset[FeatureGate] = frozenset()
-    scope: Scope | None = None
+    state: StateOptions = field(default_factory=StateOptions)
     period: float = 1.0
     now: float | None = None
     ignore_unavailable: bool = False
@@ -63,14 +58,7 @@ def simulate(options: SimulateOptions) -> Simulation:
     Raises StateError for the state, ConfigurationError for the configuration, PluginError and MountError for plugins.
     """
     configuration, profile = _profile(options)
-    cluster = ClusterState(
-        StateOptions(
-            scheduler_names=frozenset(options.scheduler_names),
-            default_queue=options.default_queue,
-            feature_gates=options.feature_gates,
-            scope=options.scope,
-        )
-    )
+    cluster = ClusterState(options.state)
     wanted = profile.watches.union(REQUIRED_RESOURCES)
     state = read_state(options.files, frozenset(kind for kind in kinds.ALL if kind.resource in wanted))
     objects = state.objects
@@ -105,7 +93,7 @@ def _profile(options: SimulateOptions) -> tuple[Configuration, Profile]:
 
 def _default_queue(objects: Sequence[ApiObject], options: SimulateOptions) -> list[ApiObject]:
     """Return the default queue if a PodGroup needs it and it is missing; a live scheduler creates it at its start."""
-    name = options.default_queue
+    name = options.state.default_queue
     wanted = any(isinstance(obj, PodGroup) and (obj.spec.queue or name) == name for obj in objects)
     if not wanted or any(isinstance(obj, Queue) and obj.metadata.name == name for obj in objects):
         return []
@@ -124,7 +112,7 @@ def _notes(state: State, objects: Sequence[ApiObject], options: SimulateOptions)
             f"not read, because their names do not end in .yaml, .yml or .json: {', '.join(map(str, state.passed))}"
         )
     pods = [obj for obj in objects if isinstance(obj, Pod)]
-    if pods and not any(pod.spec.scheduler_name in options.scheduler_names for pod in pods):
-        wanted = ", ".join(options.scheduler_names)
+    if pods and not any(pod.spec.scheduler_name in options.state.scheduler_names for pod in pods):
+        wanted = ", ".join(sorted(options.state.scheduler_names))
         notes.append(f"no pod has spec.schedulerName {wanted}: there is nothing to schedule; see --scheduler-name")
     return notes
