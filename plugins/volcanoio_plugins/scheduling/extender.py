@@ -1,4 +1,4 @@
-"""Plugin extender: an HTTP server takes field_of in scheduling (Volcano: pkg/scheduler/plugins/extender).
+"""Plugin extender: an HTTP server takes part in scheduling (Volcano: pkg/scheduler/plugins/extender).
 
 Requests go through `SessionView.ask`: a cycle that needs an answer it does not have ends, and the next one opens with
 it. Filters and scores are requested once per cycle for all pending shapes. Tasks, nodes, jobs and queues are sent as

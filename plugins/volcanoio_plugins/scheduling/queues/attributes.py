@@ -7,15 +7,24 @@ Volcano: queueAttr in the plugins capacity and proportion; pkg/scheduler/plugins
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
 
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
+from volcanoio.framework.scheduling.verdicts import Verdict, reject
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Job, QueueView
 from volcanoio.model.resources import CPU, MEMORY, PODS
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, amount_text, exceeding, ordered
+from volcanoio_plugins.scheduling.queues.quantities import (
+    TOLERANCE,
+    Quantities,
+    amount_text,
+    exceeding,
+    ordered,
+    shortage,
+)
 
 QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
 """Codes of rejections."""
@@ -159,6 +168,13 @@ class QueueAttributes:
             for name, amount in minimum.items()
         }
         return exceeding(demand, self.real_capability, minimum)
+
+    def rejection(self, minimum: Mapping[str, int], queue: str) -> Verdict | None:
+        """Return the rejection of a job of `queue` (itself or one below it) whose minimum exceeds the limit."""
+        if not (over := self.insufficient(minimum)):
+            return None
+        text = shortage("queue resource quota insufficient", "insufficient", over)
+        return reject(QUOTA_INSUFFICIENT, text, partial(self.explain_shortage, minimum, over, queue))
 
     def explain_shortage(self, minimum: Mapping[str, int], names: Iterable[str], queue: str) -> str:
         """Explain why a job of `queue` (itself or one below it) cannot have its minimum of these resources.

@@ -23,7 +23,6 @@ from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, maximum, total
 from volcanoio_plugins.scheduling.queues.attributes import (
     QUEUE_CLOSED,
-    QUOTA_INSUFFICIENT,
     DemandSums,
     QueueAttributes,
     QueueLimits,
@@ -34,7 +33,7 @@ from volcanoio_plugins.scheduling.queues.attributes import (
     queue_of,
 )
 from volcanoio_plugins.scheduling.queues.gauges import QueueGauges
-from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, shortage
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities
 
 UNLIMITED = 2**62
 """An amount larger than any real one: the limit of the root if it has no capability."""
@@ -358,11 +357,8 @@ class Capacity:
         if job.min_resources is None:
             return PERMIT
         for attr in chain.members:
-            if over := attr.insufficient(job.min_resources):
-                text = shortage("queue resource quota insufficient", "insufficient", over)
-                return reject(
-                    QUOTA_INSUFFICIENT, text, partial(attr.explain_shortage, job.min_resources, over, job.queue)
-                )
+            if rejection := attr.rejection(job.min_resources, job.queue):
+                return rejection
         return PERMIT
 
     def job_enqueued(self, job: Job) -> None:

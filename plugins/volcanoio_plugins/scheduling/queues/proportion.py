@@ -20,7 +20,6 @@ from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import PODS, Amounts, add, total
 from volcanoio_plugins.scheduling.queues.attributes import (
     QUEUE_CLOSED,
-    QUOTA_INSUFFICIENT,
     DemandSums,
     QueueAttributes,
     QueueLimits,
@@ -31,7 +30,7 @@ from volcanoio_plugins.scheduling.queues.attributes import (
     queue_of,
 )
 from volcanoio_plugins.scheduling.queues.gauges import QueueGauges
-from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, shortage
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities
 
 _WHOLE = 1e-3
 """A share this close to an integer is rounded to it: amounts are integers, and division by weights must not lose a
@@ -142,10 +141,7 @@ class Proportion:
             return reject(QUEUE_CLOSED, f"queue {job.queue} is not open")
         if job.min_resources is None:
             return PERMIT
-        if over := attr.insufficient(job.min_resources):
-            text = shortage("queue resource quota insufficient", "insufficient", over)
-            return reject(QUOTA_INSUFFICIENT, text, partial(attr.explain_shortage, job.min_resources, over, job.queue))
-        return PERMIT
+        return attr.rejection(job.min_resources, job.queue) or PERMIT
 
     def job_enqueued(self, job: Job) -> None:
         """Count the admitted demand."""
