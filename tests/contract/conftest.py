@@ -15,7 +15,7 @@ import pytest
 from tests.contract.embedded import embedded_server
 from tests.contract.hookserver import HookServer, hook_server
 from tests.contract.kubectls import Kubectl, installed, login, newest
-from tests.contract.support import FOREIGN, Cluster, Namespace, settled, unique
+from tests.contract.support import FOREIGN, Cluster, Namespace, unique, wait_until_stable
 from tests.contract.webhooks import Configured
 from tests.contract.widgets import with_widgets
 
@@ -57,7 +57,7 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
     """A namespace of the test's own."""
     name = unique("contract")
     cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
-    settled(cluster, name)
+    wait_until_stable(cluster, name)
     yield Namespace(cluster, name)
     pods = f"/api/v1/namespaces/{name}/pods"
     cluster.delete(pods, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})

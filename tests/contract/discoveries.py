@@ -15,12 +15,12 @@ from tests.contract.support import Cluster, Obj
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 RECORDED = Path(__file__).parent / "results" / "discovery-v1.36.json"
 Served: TypeAlias = dict[str, Obj]
-"""What is told of each resource and subresource, by `group/version/resource[/subresource]` (`v1/pods/status`)."""
+"""Discovery of each resource and subresource, by `group/version/resource[/subresource]` (`v1/pods/status`)."""
 
 NOT_SERVED = {
     "apiregistration.k8s.io/v1/apiservices": "there is no aggregation layer",
     "autoscaling/v1/horizontalpodautoscalers": "built-in kinds are served in one version each",
-    "certificates.k8s.io/v1/certificatesigningrequests/approval": "nobody signs",
+    "certificates.k8s.io/v1/certificatesigningrequests/approval": "no signer",
     "v1/componentstatuses": "deprecated; there are no components",
     "v1/nodes/proxy": "simulated nodes listen nowhere; only what Prometheus asks them for is answered",
     "v1/pods/ephemeralcontainers": "containers are not added to running pods",
@@ -37,7 +37,7 @@ _SHOWN = ("scope", "singularResource", "shortNames", "categories", "verbs")
 
 
 def builtins(cluster: Cluster) -> Served:
-    """What the server tells of all that is no custom resource."""
+    """Return the server's discovery of built-in resources."""
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     custom = {one["spec"]["group"] for one in cluster.get(definitions).ok()["items"]}
     found: Served = {}

@@ -1,4 +1,4 @@
-"""What the contract tests share: a cluster reached over HTTP, whoever serves it, and a few manifests.
+"""What the contract tests share: a cluster reached over HTTP, embedded or real, and a few manifests.
 
 Synchronous on purpose: a test reads as the conversation it has with the server.
 """
@@ -187,7 +187,7 @@ def gone(cluster: Cluster, path: str) -> None:
 
 
 def eventually(attempt: Callable[[], T | None]) -> T:
-    """What `attempt` answers once it answers anything: for what a server does in its own time and no watch tells of."""
+    """Return the first result of `attempt` that is not None, for changes that no watch reports."""
     deadline = time.monotonic() + SECONDS
     while (found := attempt()) is None:
         assert time.monotonic() < deadline, f"nothing after {SECONDS} s"
@@ -205,7 +205,7 @@ def established(cluster: Cluster, name: str) -> None:
                 return
 
 
-def settled(cluster: Cluster, namespace: str) -> None:
+def wait_until_stable(cluster: Cluster, namespace: str) -> None:
     """Wait until controllers have put into a new namespace what they put into each: an account, a ConfigMap."""
     listed = [("serviceaccounts", "default")]
     if cluster.get("/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt").code == 200:
@@ -221,7 +221,7 @@ async def connections_closed() -> None:
     Clients do not wait for it themselves, and the event loop of a test ends with the test.
     """
     transports = asyncio.get_running_loop()._transports  # type: ignore[attr-defined]  # the loop keeps no public list
-    while any(one._sock is not None for one in list(transports.values())):  # noqa: ASYNC110 - they tell nobody
+    while any(one._sock is not None for one in list(transports.values())):  # noqa: ASYNC110 - no watch reports them
         await asyncio.sleep(0)
 
 

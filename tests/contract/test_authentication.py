@@ -1,4 +1,4 @@
-"""Who may speak to the server, as whom, and what nobody in particular is told."""
+"""Authentication, impersonation, and the requests that anonymous users may send."""
 
 from __future__ import annotations
 

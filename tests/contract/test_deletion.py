@@ -110,7 +110,7 @@ def test_orphans_stay(namespace: Namespace) -> None:
 
 
 def test_a_namespace_goes_with_all_that_is_in_it(namespace: Namespace) -> None:
-    name = unique("doomed")
+    name = unique("deleted")
     cluster = namespace.cluster
     cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
     cluster.create(f"/api/v1/namespaces/{name}/configmaps", config_map("a")).ok()
@@ -140,8 +140,8 @@ def test_a_second_deletion_shortens_the_grace_period(namespace: Namespace) -> No
         for grace in (20, 30, 10, 0):
             namespace.cluster.delete(path, {"gracePeriodSeconds": grace}).ok()
         seen = [next(events) for _ in range(4)]
-    told = [(event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"]) for event in seen]
-    assert told == [("MODIFIED", 20), ("MODIFIED", 10), ("MODIFIED", 0), ("DELETED", 0)], "30 changes nothing"
+    reported = [(event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"]) for event in seen]
+    assert reported == [("MODIFIED", 20), ("MODIFIED", 10), ("MODIFIED", 0), ("DELETED", 0)], "30 changes nothing"
 
 
 def test_what_is_being_deleted_is_in_the_way(namespace: Namespace) -> None:

@@ -57,7 +57,7 @@ def test_what_is_held_holds_its_namespace(cluster: Cluster, name: str) -> None:
 
 
 def test_finalizers_of_the_spec(cluster: Cluster, name: str) -> None:
-    """A namespace with another finalizer waits for whoever put it there."""
+    """A namespace with another finalizer waits until its owner removes it."""
     made = cluster.create(NAMESPACES, {"metadata": {"name": name}, "spec": {"finalizers": ["example.com/mine"]}}).ok()
     assert set(made["spec"]["finalizers"]) == {"kubernetes", "example.com/mine"}
     cluster.delete(f"{NAMESPACES}/{name}").ok()

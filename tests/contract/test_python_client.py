@@ -74,7 +74,7 @@ async def test_a_binding(namespace: Namespace) -> None:
     async with core(namespace.cluster) as api:
         target = client.V1ObjectReference(kind="Node", api_version="v1", name="node-1")
         binding = client.V1Binding(metadata=client.V1ObjectMeta(name="p"), target=target)
-        # Its model of the answer is a Binding, the answer a Status: it must be told not to read it.
+        # Its model of the answer is a Binding, the response a Status: decoding is disabled.
         await api.create_namespaced_pod_binding("p", namespace.name, binding, _preload_content=False)
         bound = await api.read_namespaced_pod("p", namespace.name)
         assert bound.spec.node_name == "node-1"

@@ -18,11 +18,13 @@ def limited(namespace: Namespace, hard: Obj, name: str = "q", **spec: Any) -> st
     """Store a quota and wait until it is in force; returns its path."""
     path = namespace.path("resourcequotas", name)
     namespace.cluster.create(namespace.path("resourcequotas"), quota(name, hard, **spec)).ok()
-    settled(namespace, path, lambda status: status.get("hard") == hard and set(status.get("used", ())) == set(hard))
+    wait_for_status(
+        namespace, path, lambda status: status.get("hard") == hard and set(status.get("used", ())) == set(hard)
+    )
     return path
 
 
-def settled(namespace: Namespace, path: str, done: Any) -> Obj:
+def wait_for_status(namespace: Namespace, path: str, done: Any) -> Obj:
     """The quota's status once it is as expected, seen by watching."""
     name = path.rpartition("/")[2]
     with namespace.cluster.watch(namespace.path("resourcequotas"), fieldSelector=f"metadata.name={name}") as events:
@@ -60,10 +62,10 @@ def test_pods_are_counted_and_released(namespace: Namespace) -> None:
     text = 'pods "c" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2'
     assert refusal(create_pod(namespace, pod("c"))) == text
     namespace.cluster.patch(namespace.path("pods", "a", "status"), {"status": {"phase": "Succeeded"}}).ok()
-    settled(namespace, path, lambda status: status["used"] == {"pods": "1", "count/pods": "2"})
+    wait_for_status(namespace, path, lambda status: status["used"] == {"pods": "1", "count/pods": "2"})
     create_pod(namespace, pod("c")).ok()
     namespace.cluster.delete(namespace.path("pods", "b")).ok()
-    settled(namespace, path, lambda status: status["used"] == {"pods": "1", "count/pods": "2"})
+    wait_for_status(namespace, path, lambda status: status["used"] == {"pods": "1", "count/pods": "2"})
 
 
 def test_compute_resources(namespace: Namespace) -> None:
@@ -103,7 +105,7 @@ def test_objects_of_any_kind_are_counted(namespace: Namespace) -> None:
     assert "exceeded quota" in refusal(namespace.cluster.create(leases, {"metadata": {"name": "b"}}))
     assert used(namespace, path)["count/leases.coordination.k8s.io"] == "1"
     namespace.cluster.delete(f"{leases}/a").ok()
-    settled(namespace, path, lambda status: status["used"]["count/leases.coordination.k8s.io"] == "0")
+    wait_for_status(namespace, path, lambda status: status["used"]["count/leases.coordination.k8s.io"] == "0")
 
 
 def claim(name: str, storage: str, class_: str = "none") -> Obj:
@@ -166,7 +168,7 @@ def test_what_was_there_before_counts(namespace: Namespace) -> None:
     namespace.pod("p")
     path = namespace.path("resourcequotas", "late")
     namespace.cluster.create(namespace.path("resourcequotas"), quota("late", {"pods": "1"})).ok()
-    settled(namespace, path, lambda status: status.get("used") == {"pods": "1"})
+    wait_for_status(namespace, path, lambda status: status.get("used") == {"pods": "1"})
     answer = create_pod(namespace, pod("q"))
     for _ in range(100):  # the real server's admission learns of the quota a moment after its status is there
         if answer.code != 201:
@@ -174,9 +176,9 @@ def test_what_was_there_before_counts(namespace: Namespace) -> None:
         namespace.cluster.delete(namespace.path("pods", "q"), {"gracePeriodSeconds": 0}).ok()
         answer = create_pod(namespace, pod("q"))
     assert "exceeded quota: late" in refusal(answer)
-    settled(namespace, path, lambda status: status.get("used") == {"pods": "1"})
+    wait_for_status(namespace, path, lambda status: status.get("used") == {"pods": "1"})
     namespace.cluster.patch(path, {"spec": {"hard": {"pods": "2"}}}).ok()
-    settled(namespace, path, lambda status: status.get("hard") == {"pods": "2"})
+    wait_for_status(namespace, path, lambda status: status.get("hard") == {"pods": "2"})
     create_pod(namespace, pod("q")).ok()
     namespace.cluster.delete(path).ok()
     for _ in range(100):  # the real server learns of it a moment later

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.embedded import embedded_server
 from tests.contract.kubectls import USED, Kubectl, installed, newest
-from tests.contract.support import FOREIGN, Cluster, Namespace, gone, settled, unique
+from tests.contract.support import FOREIGN, Cluster, Namespace, gone, unique, wait_until_stable
 from tests.realcluster.binaries import NoBinariesError, find
 from tests.realcluster.processes import running
 
@@ -43,7 +43,7 @@ def place(manager: Cluster) -> Namespace:
     """A namespace that the manager has made ready."""
     name = unique("managed")
     manager.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
-    settled(manager, name)
+    wait_until_stable(manager, name)
     return Namespace(manager, name)
 
 

@@ -32,7 +32,7 @@ def test_rules_name_resources_and_subresources(configured: Configured) -> None:
 
     def asked(path: str) -> list[tuple[str, str]]:
         found = [(one["operation"], one.get("subResource", "")) for one in configured.hooks.asked(path, "p")]
-        return [one for one, _ in itertools.groupby(found)]  # a deletion at once is judged twice by the real server
+        return [one for one, _ in itertools.groupby(found)]  # a deletion at once is reviewed twice by the real server
 
     created, bound, updated, deleted = ("CREATE", ""), ("CREATE", "binding"), ("UPDATE", "status"), ("DELETE", "")
     assert asked("/pods") == [created, deleted]

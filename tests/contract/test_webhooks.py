@@ -1,4 +1,4 @@
-"""Admission webhooks: what they are told, in which order, and what follows from their answers."""
+"""Admission webhooks: their requests, their order, and the effect of their responses."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def test_a_refusal(
 
 def test_warnings_are_reported(configured: Configured) -> None:
     configured.install(
-        VALIDATING, configured.hook("/warn", lambda request: {"allowed": True, "warnings": ["mind", "mind", "this"]})
+        VALIDATING, configured.hook("/warn", lambda request: {"allowed": True, "warnings": ["note", "note", "this"]})
     )
     namespace = configured.namespace
     answer = namespace.cluster.create(namespace.path("configmaps"), config_map("a"))
     answer.ok()
-    assert answer.headers["warning"] == '299 - "mind", 299 - "this"'
+    assert answer.headers["warning"] == '299 - "note", 299 - "this"'
 
 
 def test_mutating_webhooks_are_asked_in_the_order_of_names(configured: Configured) -> None:
@@ -175,13 +175,13 @@ def test_an_update_that_changes_nothing_is_validated_too(configured: Configured)
 def test_the_status_of_a_custom_resource(configured: Configured) -> None:
     group = PLURAL.partition(".v1.")[2]
     rules = [rule("widgets/status", group=group, operations=("UPDATE",))]
-    phase = patching({"op": "add", "path": "/status", "value": {"phase": "judged"}})
+    phase = patching({"op": "add", "path": "/status", "value": {"phase": "reviewed"}})
     configured.install(MUTATING, configured.hook("/widgetstatus", phase, rules=rules))
     namespace = configured.namespace
     namespace.cluster.create(namespace.path(PLURAL), widget("w")).ok()
     status = {"status": {"phase": "stated"}}
     patched = namespace.cluster.patch(namespace.path(PLURAL, "w", "status"), status).ok()
-    assert patched["status"] == {"phase": "judged"}
+    assert patched["status"] == {"phase": "reviewed"}
     [request] = configured.hooks.asked("/widgetstatus", "w")
     assert (request["subResource"], request["object"]["status"]) == ("status", {"phase": "stated"})
 

@@ -75,7 +75,7 @@ def test_it_follows_the_nodes(namespace: Namespace, nodes: list[str]) -> None:
 
     with kubelet(namespace, bound):
         until(namespace, SETS, "ds", ready(2))
-        other = {"metadata": {"labels": {"wl-daemon": "nobody"}}}
+        other = {"metadata": {"labels": {"wl-daemon": "absent"}}}
         namespace.cluster.patch(f"/api/v1/nodes/{nodes[0]}", other).ok()
         until(namespace, SETS, "ds", lambda one: one["status"]["desiredNumberScheduled"] == 1 and ready(1)(one))
     (left,) = pods_of(namespace, app="ds")

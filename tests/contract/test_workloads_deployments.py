@@ -1,4 +1,4 @@
-"""Deployments roll out, back and on."""
+"""Deployments: rollout, rollback, pause and resume."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_new_deployment_becomes_available(namespace: Namespace) -> None:
     assert text == f"Scaled up replica set web-{label} from 0 to 3"
 
 
-def test_an_update_rolls_out_within_its_limits(namespace: Namespace) -> None:
+def test_a_rollout_respects_its_limits(namespace: Namespace) -> None:
     make(namespace, 4, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
     most = 0
 
@@ -131,7 +131,7 @@ def test_recreate_has_no_two_versions_at_once(namespace: Namespace) -> None:
     assert images <= {frozenset({"one"}), frozenset({"two"}), frozenset()}
 
 
-def test_a_paused_deployment_scales_and_does_not_roll_out(namespace: Namespace) -> None:
+def test_a_paused_deployment_scales_without_a_rollout(namespace: Namespace) -> None:
     make(namespace, 1)
     with kubelet(namespace):
         until(namespace, DEPLOYMENTS, "web", complete)

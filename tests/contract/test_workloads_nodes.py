@@ -80,8 +80,8 @@ def test_pods_are_driven_off_when_their_tolerance_ends(namespace: Namespace, nod
     for name in ("none", "wrong", "some"):
         with cluster.watch(namespace.path("pods"), fieldSelector=f"metadata.name={name}", timeoutSeconds=20) as events:
             gone = next(event["object"] for event in events if event["object"]["metadata"].get("deletionTimestamp"))
-        told = [one for one in gone["status"]["conditions"] if one["type"] == "DisruptionTarget"]
-        assert told[0]["reason"] == "DeletionByTaintManager"
-        assert told[0]["message"] == "Taint manager: deleting due to NoExecute taint"
+        reported = [one for one in gone["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+        assert reported[0]["reason"] == "DeletionByTaintManager"
+        assert reported[0]["message"] == "Taint manager: deleting due to NoExecute taint"
     for name in ("all", "any"):
         assert not cluster.get(namespace.path("pods", name)).ok()["metadata"].get("deletionTimestamp")

@@ -87,7 +87,7 @@ def test_what_is_deleted_or_fails_is_replaced(namespace: Namespace) -> None:
 
 def test_orphans_are_adopted_and_pods_that_no_longer_match_are_released(namespace: Namespace) -> None:
     orphan = {"metadata": {"name": "orphan", "labels": {"app": "rs"}}, "spec": template()["spec"]}
-    namespace.pod("nobody")  # waits for the service account
+    namespace.pod("absent")  # waits for the service account
     namespace.cluster.create(namespace.path("pods"), orphan).ok()
     made = make(namespace, 2)
     with kubelet(namespace):

@@ -136,7 +136,7 @@ def pod(namespace: Namespace, name: str, node: str, address: str, *, ready: bool
 
 
 def test_endpoints_follow_the_pods(namespace: Namespace) -> None:
-    namespace.pod("nobody")  # waits for the service account
+    namespace.pod("absent")  # waits for the service account
     node = unique("wl-node")
     namespace.cluster.create("/api/v1/nodes", {"metadata": {"name": node}}).ok()
     try:

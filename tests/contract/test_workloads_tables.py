@@ -62,5 +62,5 @@ def test_the_cells(namespace: Namespace) -> None:
     assert cells(namespace, "cronjobs.v1.batch", cron) == [
         "it", "* * * * *", "<none>", "True", 0, "<none>", "main", "one", "<none>",
     ]  # fmt: skip
-    budget = {"minAvailable": "50%", "selector": {"matchLabels": {"app": "nobody"}}}
+    budget = {"minAvailable": "50%", "selector": {"matchLabels": {"app": "absent"}}}
     assert cells(namespace, "poddisruptionbudgets.v1.policy", budget) == ["it", "50%", "N/A", 0]

@@ -74,7 +74,7 @@ def _cache() -> Path:
 
 
 def _digest() -> str:
-    """What the sources are: a change of any builds all anew."""
+    """Return a digest of the sources: any change rebuilds all."""
     found = hashlib.sha256()
     for path in sorted([*MODULE.rglob("*.go"), MODULE / "go.mod", MODULE / "go.sum"]):
         found.update(path.relative_to(MODULE).as_posix().encode() + b"\0" + path.read_bytes())

@@ -1,6 +1,6 @@
 """Where the real control plane's programs are: KUBEBUILDER_ASSETS when set, else the cache of `make real-apiserver`.
 
-`python -m tests.realcluster.binaries` tells, and fails where they are not.
+`python -m tests.realcluster.binaries` prints where they are, and fails if they are missing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def cache() -> Path:
 
 
 def missing(directory: Path) -> list[str]:
-    """Which of PROGRAMS a directory lacks."""
+    """Return the PROGRAMS that are missing in a directory."""
     return [name for name in PROGRAMS if not os.access(directory / name, os.X_OK)]
 
 
@@ -50,11 +50,11 @@ def find() -> Binaries:
     """The programs to use."""
     named = os.environ.get(ASSETS)
     directory = Path(named).absolute() if named else cache()
-    lacking = missing(directory)
-    if lacking:
+    absent = missing(directory)
+    if absent:
         origin = f" (from {ASSETS}; envtest's archives come without a controller manager)" if named else ""
         raise NoBinariesError(
-            f"{directory}{origin} has no {', '.join(lacking)}; "
+            f"{directory}{origin} has no {', '.join(absent)}; "
             f"build them with `make real-apiserver` (needs Go), or set {ASSETS} to a directory that has them"
         )
     return Binaries(directory)

@@ -72,10 +72,10 @@ def _build(go: str, name: str, directory: Path) -> bool:
 
 
 def _linker_flags() -> str:
-    """No symbols, and the version that the servers tell of themselves."""
+    """Linker flags: no symbols, and the version that the servers report."""
     major, minor, _ = VERSION[1:].split(".", 2)
-    told = {"gitVersion": VERSION, "gitMajor": major, "gitMinor": minor}
-    return " ".join(["-s", "-w", *(f"-X {_VERSION_VARIABLES}.{key}={value}" for key, value in told.items())])
+    reported = {"gitVersion": VERSION, "gitMajor": major, "gitMinor": minor}
+    return " ".join(["-s", "-w", *(f"-X {_VERSION_VARIABLES}.{key}={value}" for key, value in reported.items())])
 
 
 def _go() -> tuple[str, str]:

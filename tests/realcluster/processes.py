@@ -79,7 +79,7 @@ def running(name: str, command: Sequence[str], log: Path) -> Iterator[Server]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody listens on at this moment."""
+    """Return free ports of the loopback address."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

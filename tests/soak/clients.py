@@ -15,7 +15,7 @@ _NAMES = 12
 
 
 class Client:
-    """Owns some names of one collection: what nobody else writes must be as this client was told it is."""
+    """Owns some names of one collection: objects that no other client writes must equal the responses it received."""
 
     def __init__(self, number: int, path: str, body: dict[str, Any], transport: Transport, rng: random.Random) -> None:
         self.known: dict[str, int] = {}
@@ -55,7 +55,7 @@ class Client:
             self._remember(name, after)
             return
         found = await self._look(name)
-        if found != before:  # carried out, though nobody said so
+        if found != before:  # carried out, but the response was lost
             self.done[f"{verb}, unknown to us"] += 1
             assert found is None if verb == "delete" else found is not None and found > (before or 0), (verb, found)
         self._remember(name, found)

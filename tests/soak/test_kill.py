@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Reconnecting:
-    """A transport to a server that comes and goes; a request that fails is told so when the server is back."""
+    """A transport to a server that comes and goes; a request that fails raises once the server is back."""
 
     def __init__(self) -> None:
         self._current: HttpTransport | None = None
@@ -55,11 +55,11 @@ class Reconnecting:
             raise
 
     def stream(self, *_: Any, **__: Any) -> AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
-        """Nobody watches here."""
+        """Streams are not used here."""
         raise NotImplementedError
 
     async def aclose(self) -> None:
-        """Whoever connected it closes it."""
+        """The test that connected it closes it."""
 
 
 @pytest.mark.timeout(3600)
@@ -83,7 +83,7 @@ async def test_what_was_acknowledged_survives_every_kill(tmp_path: Path) -> None
                     break
                 goal = _writes(clients) + rng.randint(20, 200)
                 gate.set()
-                while _writes(clients) < goal:  # noqa: ASYNC110 - they count, and tell nobody
+                while _writes(clients) < goal:  # noqa: ASYNC110 - they only count
                     await asyncio.sleep(0.001)
                 transport.lose()
                 process.send_signal(signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Random users, nodes, faults and refused binds against a whole local cluster: what fits runs in the end.
 
-Whatever was lost, refused, evicted or cut meanwhile, no job may be left that nobody looks at again.
+Whatever was lost, refused, evicted or cut meanwhile, every remaining job must be reconciled again.
 """
 
 from __future__ import annotations
@@ -212,10 +212,10 @@ async def test_what_fits_runs_in_the_end(
                     async with asyncio.timeout(PATIENCE):
                         await users.all_run()
                 except TimeoutError:
-                    pytest.fail(_picture(cluster, users))
+                    pytest.fail(_snapshot(cluster, users))
 
 
-def _picture(cluster: LocalCluster, users: Users) -> str:
+def _snapshot(cluster: LocalCluster, users: Users) -> str:
     """How the scheduler stands when nothing moves any more."""
     state = state_dump(cluster.scheduler.scheduler.state)
     stuck = {name: size for name, size in users.jobs.items() if not users.runs(name, size)}

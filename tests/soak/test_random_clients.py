@@ -131,7 +131,7 @@ async def _compare(server: ApiServer, clients: list[Client], watchers: list[Watc
 
 
 async def _report(transport: Transport, rng: random.Random) -> None:
-    """Somebody reports events, which nobody deletes."""
+    """A client writes Events, which no client deletes."""
     while True:
         metadata = {"generateName": "soak-"}
         event = {"metadata": metadata, "firstTimestamp": TimeOfDay().now().isoformat().replace("+00:00", "Z")}
@@ -151,4 +151,4 @@ def _was_worth_it(faults: RandomFaults, clients: list[Client], watchers: list[Wa
         assert watcher.lists >= 1
         assert watcher.resumed >= 3
     if HOURS >= 1:
-        assert any(watcher.lists > 1 for watcher in watchers), "nobody was ever away too long"
+        assert any(watcher.lists > 1 for watcher in watchers), "no client was ever disconnected too long"

@@ -76,23 +76,23 @@ class Histories:
         phase = (status.get("state") or {}).get("phase", "")
         version, retries = status.get("version", 0), status.get("retryCount", 0)
         command = (status.get("controlledResources") or {}).get(names.ACCEPTED_COMMAND, "")
-        told = f"job {ref.name} at {job['metadata']['resourceVersion']}"
+        reported = f"job {ref.name} at {job['metadata']['resourceVersion']}"
         if command != life.command:
             if command in life.commands:
-                self.faults.append(f"{told}: Command {self.actions.get(command)} is carried out again")
+                self.faults.append(f"{reported}: Command {self.actions.get(command)} is carried out again")
             life.commands.append(command)
         resumed = command != life.command and self.actions.get(command) == "ResumeJob"
         if phase != life.phase:
             if phase not in FOLLOWS[life.phase]:
-                self.faults.append(f"{told}: {life.phase or 'new'} becomes {phase}")
+                self.faults.append(f"{reported}: {life.phase or 'new'} becomes {phase}")
             if life.phase in ("Aborting", "Aborted") and phase == "Restarting" and not resumed:
-                self.faults.append(f"{told}: {life.phase} becomes {phase}, and nobody resumed it")
+                self.faults.append(f"{reported}: {life.phase} becomes {phase}, without a resume")
         if version < life.version or retries < life.retries:
-            self.faults.append(f"{told}: counts back to version {version}, retry {retries}")
+            self.faults.append(f"{reported}: counts back to version {version}, retry {retries}")
         if retries > max(_limit(job), life.retries):
-            self.faults.append(f"{told}: retry {retries} of {_limit(job)}")
+            self.faults.append(f"{reported}: retry {retries} of {_limit(job)}")
         if resumed and retries != life.retries:
-            self.faults.append(f"{told}: a resume costs a retry")
+            self.faults.append(f"{reported}: a resume costs a retry")
         life.phase, life.version, life.retries, life.command = phase, version, retries, command
 
     def _pod(self, ref: Ref, event: Event) -> None:
@@ -109,11 +109,11 @@ class Histories:
             return  # it went while the pod was under way; it is collected
         status = job.get("status") or {}
         phase = (status.get("state") or {}).get("phase", "")
-        told = f"pod {ref.name} is made"
+        reported = f"pod {ref.name} is made"
         if phase not in MAKING:
-            self.faults.append(f"{told} while its job is {phase}")
+            self.faults.append(f"{reported} while its job is {phase}")
         if meta["annotations"][names.JOB_VERSION] != str(status.get("version", 0)):
-            self.faults.append(f"{told} for version {meta['annotations'][names.JOB_VERSION]} of a later job")
+            self.faults.append(f"{reported} for version {meta['annotations'][names.JOB_VERSION]} of a later job")
 
     def _owner(self, uid: str) -> Any:
         ref = self._store.by_uid(uid)

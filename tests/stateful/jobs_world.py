@@ -21,7 +21,7 @@ import msgspec
 from volcanoio_policies.declared import Declared
 
 from tests.soak import virtual_loop
-from tests.stateful.mortal import Mortal
+from tests.stateful.dying_transport import DyingTransport
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.local import install_crds
 from volcanoio.engine.jobs.pods.plugins import SUPPORT_KINDS
@@ -99,7 +99,7 @@ class JobsWorld:
         self._policies, self._controllers = policies, controllers
         self._process: asyncio.Task[None] | None = None
         self.client = Client(self._transport)
-        self.lives: list[Mortal] = []
+        self.lives: list[DyingTransport] = []
         self.line: Transport = self._transport
         self.manager: ControllerManager | None = None
 
@@ -111,7 +111,7 @@ class JobsWorld:
         `waiting` until they have listed all.
         """
         assert self._process is None
-        life = Mortal(self.line, die_at, after=after)
+        life = DyingTransport(self.line, die_at, after=after)
         manager = self._manager(life)
         manager.host.adopt(PolicySet.of(self._policies, inline=True), {})  # a thread's time is not ours
         self.lives.append(life)
@@ -133,7 +133,7 @@ class JobsWorld:
             self._process = self.manager = None
 
     async def reset(self) -> None:
-        """Begin anew on an empty store, which costs less than another world."""
+        """Start again with an empty store, which is cheaper than a new world."""
         await self.kill()
         for kind in (kinds.JOB, kinds.COMMAND, kinds.POD_GROUP, kinds.POD, *SUPPORT_KINDS):
             for obj in await self.client.list(kind, NAMESPACE):
@@ -155,7 +155,7 @@ class JobsWorld:
         life = self.lives[-1]
         life.die_at, life.after = len(life.writes) + writes, after
 
-    async def settle(self, *, admit: bool = True) -> None:
+    async def run_until_stable(self, *, admit: bool = True) -> None:
         """Let everything react until nothing moves any more. One who died is succeeded; `admit` is the scheduler."""
         for _ in range(PATIENCE):
             before = self._server.store.revision
@@ -246,12 +246,12 @@ class JobsWorld:
 
     async def come_to_rest(self, *, bound: bool = False) -> tuple[object, ...]:
         """Let kubelets end and run pods until nothing is left to do; what came of it."""
-        await self.settle()
+        await self.run_until_stable()
         while any(pod.metadata.deletion_timestamp is not None for pod in (await self.pods()).values()):
             await self.reap()
-            await self.settle()
+            await self.run_until_stable()
         await self.run_pods(bound=bound)
-        await self.settle()
+        await self.run_until_stable()
         return await self.outcome()
 
     # What there is.

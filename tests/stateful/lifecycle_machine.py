@@ -1,6 +1,6 @@
 """Random lives of jobs in a whole world: users, pods, a scheduler and accidents at random, and what must hold.
 
-Rules only make things happen and let a moment pass, so that they overlap; `come_to_rest` clears the weather, and then
+Rules only make things happen and let a moment pass, so that they overlap; `come_to_rest` repairs the network, and then
 everything must be as it should. At the end it comes to rest twice: after that no time limit can change anything.
 """
 
@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from volcanoio_policies.declared import Declared
 from volcanoio_policies.oom_scale_up import OomScaleUp
 
+from tests.stateful.faulty_network import Trouble
 from tests.stateful.jobs_world import NAMESPACE
 from tests.stateful.lifecycle_world import LifecycleWorld, Living
-from tests.stateful.weather import Trouble
 from tests.unit.jobs.driver import spec, task
 from volcanoio.kube.errors import ApiError
 from volcanoio.model import kinds
@@ -258,20 +258,20 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(after=st.integers(0, 6), troubles=st.lists(st.sampled_from(Trouble), min_size=1, max_size=3))
     def writes_go_wrong(self, after: int, troubles: list[Trouble]) -> None:
-        self.world.weather.expect(after, *troubles)
+        self.world.network.expect(after, *troubles)
 
     @rule(how=st.sampled_from(["break", "expire", "late", "very late", "stop", "clear"]))
     def watches(self, how: str) -> None:
-        weather = self.world.weather
+        network = self.world.network
         match how:
             case "break" | "expire":
-                weather.cut(expired=how == "expire")
+                network.cut(expired=how == "expire")
             case "stop":
-                weather.block()
+                network.block()
             case "clear":
-                weather.clear()
+                network.clear()
             case _:
-                weather.lag = 2.0 if how == "very late" else 0.1
+                network.lag = 2.0 if how == "very late" else 0.1
 
     @rule(writes=st.integers(1, 8), after=st.booleans())
     def die_at_a_write(self, writes: int, after: bool) -> None:

@@ -1,4 +1,4 @@
-"""A `JobsWorld` of all controllers in bad weather, where every stored version and every cause is looked at."""
+"""A `JobsWorld` of all controllers with a faulty network, where every stored version and every cause is checked."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import msgspec
 
 from tests.soak import virtual_loop
 from tests.soak.virtual_loop import VirtualTimeLoop
-from tests.stateful import settled
+from tests.stateful import invariants
 from tests.stateful.chains import Chains
+from tests.stateful.faulty_network import FaultyNetwork
 from tests.stateful.histories import Histories
 from tests.stateful.jobs_world import NAMESPACE, JobsWorld, LoopClock, ServerTime, plugins
-from tests.stateful.weather import Weather
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.local import install_crds
 from volcanoio.engine.jobs.state.job_state import JobState
@@ -66,15 +66,15 @@ class LifecycleWorld(JobsWorld):
 
     def __init__(self, server: ApiServer, *, policies: tuple[LifecyclePolicy, ...], controllers: tuple[str, ...]):
         super().__init__(server, policies=policies, controllers=controllers)
-        self.weather = Weather(self._transport)
-        self.line = self.weather
+        self.network = FaultyNetwork(self._transport)
+        self.line = self.network
         self.histories = Histories(server.store)
         self.chains: list[Chains] = []
         self.probe = Probe()
         self.settings: dict[str, Any] = {}
         """Further ControllerSettings of processes to come."""
         self.absent = False
-        """Whether nobody is to succeed a process that ended."""
+        """Whether a process that ended gets no successor."""
 
     def _manager(self, life: Transport) -> ControllerManager:
         settings = ControllerSettings(
@@ -138,8 +138,8 @@ class LifecycleWorld(JobsWorld):
         await self.client.patch(kinds.POD, pod, patch, namespace=NAMESPACE, options=PatchOptions(subresource="status"))
 
     async def rest(self) -> None:
-        """The weather clears, one who died is succeeded, and all react until nothing moves any more."""
-        self.weather.clear()
+        """Repair the network, restart killed processes, and run until nothing changes."""
+        self.network.clear()
         moving = ""
         for _ in range(PATIENCE):
             if self.lives and self.lives[-1].died.is_set():
@@ -164,7 +164,7 @@ class LifecycleWorld(JobsWorld):
         informers = list(self.manager.informers)
         if not all(each.is_synced for each in informers):
             return "lists"
-        if not self.weather.delivers(each.kind.path("") for each in informers):
+        if not self.network.delivers(each.kind.path("") for each in informers):
             return "watches"
         host = self.manager.host.host
         for name in host.controllers:
@@ -187,10 +187,10 @@ class LifecycleWorld(JobsWorld):
         """What must hold when nothing moves."""
         await self.rest()
         self.look()
-        found = settled.faults(await self.scene())
+        found = invariants.faults(await self.observed())
         assert not found, "\n".join(found)
 
-    async def scene(self) -> settled.Scene:
+    async def observed(self) -> invariants.Observed:
         """All that is stored."""
 
         async def of(*wanted: Kind) -> list[Any]:
@@ -198,14 +198,14 @@ class LifecycleWorld(JobsWorld):
                 obj for kind in wanted for obj in await self.client.list(kind, NAMESPACE if kind.namespaced else "")
             ]
 
-        return settled.Scene(
+        return invariants.Observed(
             now=self.now,
             jobs=await of(kinds.JOB),
             pods=await of(kinds.POD),
             groups=await of(kinds.POD_GROUP),
             queues=await of(kinds.QUEUE),
             commands=await of(kinds.COMMAND),
-            supports=await of(*settled.SUPPORTS),
+            supports=await of(*invariants.SUPPORTS),
         )
 
 

@@ -36,7 +36,7 @@ class Story(NamedTuple):
     """What was before, what happens, and what the rest of the world does about it until nothing is left to do."""
 
     before: Step
-    happening: Step
+    disturbance: Step
     after: Step
 
 
@@ -98,7 +98,7 @@ async def nothing_yet(world: LifecycleWorld) -> None:
     await world.rest()
 
 
-async def mortal_job(world: LifecycleWorld) -> None:
+async def job_with_ttl(world: LifecycleWorld) -> None:
     await job_runs(world, ttlSecondsAfterFinished=20, plugins={"svc": []})
 
 
@@ -134,7 +134,7 @@ STORIES = {
     "growth after an OOM kill": Story(job_runs, killed_for_memory, runs),
     "JobFlow, from its start": Story(nothing_yet, a_flow_begins, runs_and_ends),
     "JobFlow, its first job ends": Story(a_flow_begins, ends, runs_and_ends),
-    "time to live": Story(mortal_job, it_ends_and_its_time_passes, time_passes),
+    "time to live": Story(job_with_ttl, it_ends_and_its_time_passes, time_passes),
     "queue's closing": Story(job_in_another_queue, its_parent_is_closed, its_job_ends),
 }
 
@@ -150,7 +150,7 @@ def lived(story: Story, die_in: int = 0, *, after: bool = False, absent: bool = 
         if absent:
             living.do(world.kill())
             world.absent = True
-        living.do(story.happening(world))
+        living.do(story.disturbance(world))
         world.absent = False
         living.do(world.revive())
         living.do(story.after(world))
@@ -209,15 +209,15 @@ def test_changes_during_a_downtime(name: str) -> None:
 
 
 def test_the_stories_are_what_they_are_called() -> None:
-    told = {name: lived(story)[0] for name, story in STORIES.items()}
-    (run,) = (name for name in told["cron run"] if name.startswith("Job "))
-    assert told["cron run"][run]["status"]["state"]["phase"] == "Completed"
-    grown = told["growth after an OOM kill"]
+    reported = {name: lived(story)[0] for name, story in STORIES.items()}
+    (run,) = (name for name in reported["cron run"] if name.startswith("Job "))
+    assert reported["cron run"][run]["status"]["state"]["phase"] == "Completed"
+    grown = reported["growth after an OOM kill"]
     assert [_memory(grown[f"Pod job-{name}"]) for name in ("a-0", "a-1", "b-0")] == ["2Gi", "2Gi", "1Gi"]
     assert [each.attempts for each in stored_overrides(msgspec.convert(grown["Job job"], Job))] == [1]
-    assert told["JobFlow, from its start"]["JobFlow flow"]["status"]["state"]["phase"] == "Succeed"
-    assert list(told["time to live"]) == ["Queue default"]
-    assert told["queue's closing"]["Queue child"]["status"]["state"] == "Closed"
+    assert reported["JobFlow, from its start"]["JobFlow flow"]["status"]["state"]["phase"] == "Succeed"
+    assert list(reported["time to live"]) == ["Queue default"]
+    assert reported["queue's closing"]["Queue child"]["status"]["state"] == "Closed"
 
 
 def _memory(pod: Manifest) -> str:

@@ -15,7 +15,7 @@ from tests.stateful.jobs_world import JobsWorld
 from tests.unit.jobs.driver import spec, task
 from volcanoio.model.kinds import POD
 
-Happening = Callable[[JobsWorld], Awaitable[None]]
+Disturbance = Callable[[JobsWorld], Awaitable[None]]
 POLICIES = [{"event": "PodFailed", "action": "RestartJob"}, {"event": "PodEvicted", "action": "RestartTask"}]
 
 
@@ -39,32 +39,34 @@ async def evict(world: JobsWorld) -> None:
 async def submitted(world: JobsWorld, bound: bool) -> None:
     tasks = (task("a", 3, minAvailable=1), task("b", 2))
     await world.submit(spec(*tasks, policies=POLICIES, plugins={"svc": [], "env": []}))
-    await world.settle()
+    await world.run_until_stable()
     await world.run_pods(bound=bound)
-    await world.settle()
+    await world.run_until_stable()
 
 
-async def lived(world: JobsWorld, happening: Happening, bound: bool, die_in: int, after: bool) -> tuple[object, ...]:
+async def lived(
+    world: JobsWorld, disturbance: Disturbance, bound: bool, die_in: int, after: bool
+) -> tuple[object, ...]:
     """A job that runs, what happens to it, the death so many writes later, and what came of it."""
     await world.reset()
     await submitted(world, bound)
     if die_in:
         world.die_in(die_in, after=after)
-    await happening(world)
+    await disturbance(world)
     return await world.come_to_rest(bound=bound)
 
 
 @pytest.mark.parametrize("bound", [False, True], ids=["at once", "gracefully"])
-@pytest.mark.parametrize("happening", [restart, abort, scale_down, evict], ids=lambda one: one.__name__)
-def test_killed_at_every_write(happening: Happening, bound: bool) -> None:
+@pytest.mark.parametrize("disturbance", [restart, abort, scale_down, evict], ids=lambda one: one.__name__)
+def test_killed_at_every_write(disturbance: Disturbance, bound: bool) -> None:
     async def story(world: JobsWorld) -> None:
-        undisturbed = await lived(world, happening, bound, 0, after=False)
+        undisturbed = await lived(world, disturbance, bound, 0, after=False)
         assert len(world.lives) == 1
         writes = 0
         while True:
             writes += 1
             for after in (False, True):
-                outcome = await lived(world, happening, bound, writes, after)
+                outcome = await lived(world, disturbance, bound, writes, after)
                 if len(world.lives) == 1:  # there was no such write any more
                     assert writes > 3
                     return
@@ -100,18 +102,18 @@ ABSENT: list[Any] = [restart, abort, scale_down, evict, all_fail, all_succeed, a
 @pytest.mark.parametrize("bound", [False, True], ids=["at once", "gracefully"])
 def test_changes_during_a_downtime(bound: bool) -> None:
     async def story(world: JobsWorld) -> None:
-        for happening in ABSENT:
+        for disturbance in ABSENT:
             await world.reset()
             await submitted(world, bound)
-            await happening(world)
+            await disturbance(world)
             present = await world.come_to_rest(bound=bound)
             await world.reset()
             await submitted(world, bound)
             await world.kill()
-            await happening(world)
+            await disturbance(world)
             await world.reap()
             await world.start()
-            assert await world.come_to_rest(bound=bound) == present, happening.__name__
+            assert await world.come_to_rest(bound=bound) == present, disturbance.__name__
 
     jobs_world.run(story)
 
@@ -122,7 +124,7 @@ def test_a_pod_that_fails_and_is_deleted_unseen_was_evicted() -> None:
         await world.kill()
         await fails_and_is_deleted(world)
         await world.start()
-        await world.settle()
+        await world.run_until_stable()
         status = (await world.job()).status
         assert (status.version, status.retry_count, len(await world.pods())) == (0, 0, 5)
 

@@ -54,9 +54,9 @@ async def lived(world: JobsWorld, die_in: int, after: bool) -> tuple[object, ...
     container = {"name": "c", "image": "i", "resources": {"requests": MEMORY, "limits": MEMORY}}
     pod: Manifest = {"containers": [container]}
     await world.submit(spec(task("a", 2, pod=pod), task("b", 1, pod=pod)))
-    await world.settle()
+    await world.run_until_stable()
     await world.run_pods()
-    await world.settle()
+    await world.run_until_stable()
     if die_in:
         world.die_in(die_in, after=after)
     for name in ("job-a-0", "job-a-1"):

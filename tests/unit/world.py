@@ -1,4 +1,4 @@
-"""A store that carries out what controllers ask for and tells them what became of it; processes end where told."""
+"""A simulated store that carries out effects and returns outcomes; processes can be killed at any write."""
 
 from __future__ import annotations
 
@@ -77,24 +77,26 @@ class World:
         try:
             for resource, key in list(self.objects):
                 if resource in watched:
-                    self._tell(Observed(resource=resource, change=Change.APPEARED, object=self._typed(resource, key)))
+                    self._publish(
+                        Observed(resource=resource, change=Change.APPEARED, object=self._typed(resource, key))
+                    )
             for resource in watched:
-                self._tell(Synced(resource=resource))
+                self._publish(Synced(resource=resource))
         except Crash:
             return False
         return True
 
     def put(self, kind: Kind, manifest: Manifest) -> None:
-        """Store an object, new or laid over the old one, and tell of it."""
+        """Store an object, new or merged over the old one, and publish the change."""
         meta = manifest["metadata"]
         key = _key(meta)
         known = self.objects.get((kind.resource, key))
         merged = effects.apply_merge_patch(_copy(known) if known else {}, _copy(manifest))
-        self._guarded(lambda: self._tell(self._store(kind.resource, key, merged)))
+        self._guarded(lambda: self._publish(self._store(kind.resource, key, merged)))
 
     def remove(self, kind: Kind, key: str) -> None:
         """Somebody deletes an object."""
-        self._guarded(lambda: self._tell(self._drop(kind.resource, key)))
+        self._guarded(lambda: self._publish(self._drop(kind.resource, key)))
 
     def get(self, kind: Kind, key: str) -> Any:
         """An object, typed."""
@@ -123,15 +125,15 @@ class World:
             due, _, controller, key, name = heapq.heappop(self._timers)
             self.now = max(self.now, due)
             fired = TimerFired(controller=controller, key=key, name=name)
-            self._guarded(lambda fired=fired: self._tell(fired))  # type: ignore[misc]  # bound now
+            self._guarded(lambda fired=fired: self._publish(fired))  # type: ignore[misc]  # bound now
         self.now = end
 
     def answer(self, controller: str, key: str, effect: Effect, code: int = 0, message: str = "") -> None:
         """What became of an effect that is not a write."""
         if code:
-            self._tell(EffectFailed(controller=controller, key=key, effect_id=effect.id, code=code, message=message))
+            self._publish(EffectFailed(controller=controller, key=key, effect_id=effect.id, code=code, message=message))
         else:
-            self._tell(EffectSucceeded(controller=controller, key=key, effect_id=effect.id))
+            self._publish(EffectSucceeded(controller=controller, key=key, effect_id=effect.id))
 
     def _guarded(self, act: Callable[[], None]) -> None:
         try:
@@ -158,7 +160,7 @@ class World:
         del self.objects[resource, key]
         return Observed(resource=resource, change=Change.GONE, object=known, previous=known)
 
-    def _tell(self, event: ControllerEvent) -> None:
+    def _publish(self, event: ControllerEvent) -> None:
         self._seq += 1
         for dispatch in self.host.handle(msgspec.structs.replace(event, seq=self._seq, at=self.now)):
             self._submit(dispatch)
@@ -197,9 +199,9 @@ class World:
         if self.dies_at == 0:
             raise Crash
         if observed is not None:
-            self._tell(observed)
+            self._publish(observed)
         if code:
-            self._tell(
+            self._publish(
                 EffectFailed(
                     controller=dispatch.controller, key=dispatch.key, effect_id=effect.id, code=code, message=message,
                     dropped=dropped,
@@ -207,7 +209,7 @@ class World:
             )  # fmt: skip
             return False
         done = EffectSucceeded(controller=dispatch.controller, key=dispatch.key, effect_id=effect.id, object=response)
-        self._tell(done)
+        self._publish(done)
         return True
 
     def _changed(self, effect: Create | Patch | Delete) -> tuple[int, str, Observed | None, ApiObject | None]:
@@ -234,11 +236,11 @@ class World:
         if effect.resource_version not in ("", known["metadata"]["resourceVersion"]):
             self.writes.append("409 Patch")
             return 409, "the object has been modified", None, None
-        self.writes.append(f"patch {effect.name}{self._told(effect.patch)}")
+        self.writes.append(f"patch {effect.name}{self._describe(effect.patch)}")
         observed = self._store(effect.resource, key, effects.apply_merge_patch(_copy(known), _copy(effect.patch)))
         return 0, "", observed, observed.obj
 
-    def _told(self, patch: Manifest) -> str:
+    def _describe(self, patch: Manifest) -> str:
         """What `writes` says of a patch beside the name."""
         return ""
 

@@ -20,7 +20,7 @@ from tests.contract.differential.running import Run
 from tests.contract.differential.scripts import Step, kinds_of, script
 from tests.contract.differential.volcano import with_volcano
 from tests.contract.embedded import embedded_server
-from tests.contract.support import Cluster, Namespace, settled, unique
+from tests.contract.support import Cluster, Namespace, unique, wait_until_stable
 from tests.contract.widgets import with_widgets
 
 _PARSERS = (
@@ -112,7 +112,7 @@ def _compared(seed: int, length: int, kinds: list[Kind], runs: list[Run]) -> Ite
 def _namespace(cluster: Cluster) -> Namespace:
     name = unique("differential")
     cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
-    settled(cluster, name)
+    wait_until_stable(cluster, name)
     return Namespace(cluster, name)
 
 

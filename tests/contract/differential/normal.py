@@ -21,7 +21,7 @@ _CONTROLLERS: Final = frozenset(
 """Annotations that controllers set in their own time."""
 _HANDED_OUT: Final = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
 _FOREIGN: Final = re.compile(r"kube-root-ca\.crt|.*\.[0-9a-f]{10,}").fullmatch
-"""Names of what a cluster puts into each namespace, and of what controllers tell."""
+"""Names of the objects that a cluster creates in each namespace, and of controllers' Events."""
 _IDLE: Final = "stored, but no controller of this server acts on it"
 _DUMP: Final = r"(?:\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*\}|\[\{.*?\}\])(?=: |\"|, |\])"
 """A struct in a message: Go shows its own names for what is in it."""

@@ -42,7 +42,7 @@ class Run:
             **query,
         )
         self._learn(step, answer)
-        self._settle(step, answer)
+        self._wait_until_stable(step, answer)
         body = normal(answer.body, self._namespace.name, step.path[0])
         return {"code": answer.code, "warnings": warnings(answer.headers), "body": body}
 
@@ -79,10 +79,10 @@ class Run:
         cluster.delete(f"/api/v1/namespaces/{self._namespace.name}")
 
     def watched(self, plural: str, since: str) -> dict[str, list[Any]]:
-        """What a watch has told of each object of a kind since a version, normalised."""
+        """Return the watch events of each object of a kind since a version, normalised."""
         path, cluster = self._path(plural), self._namespace.cluster
         kind = next(one for one in KINDS if one.plural == plural)
-        told: dict[str, list[Any]] = {}
+        reported: dict[str, list[Any]] = {}
         with cluster.watch(path, resourceVersion=since) as events:
             rng = random.Random(_LAST)
             while cluster.create(path, kind.new(_LAST, rng)).code != 201:
@@ -92,15 +92,15 @@ class Run:
                 if name == _LAST:
                     break
                 seen = normal(event["object"], self._namespace.name, plural)
-                told.setdefault(seen["metadata"]["name"], []).append([event["type"], seen])
-        return told
+                reported.setdefault(seen["metadata"]["name"], []).append([event["type"], seen])
+        return reported
 
     def version(self, plural: str) -> str:
         """The version of everything, now."""
         listed = self._namespace.cluster.get(self._path(plural)).ok()
         return str(listed["metadata"]["resourceVersion"])
 
-    def _settle(self, step: Step, answer: Answer) -> None:
+    def _wait_until_stable(self, step: Step, answer: Answer) -> None:
         """Wait for what controllers do after a write: scripts must not race with them."""
         plural, name, _ = step.path
         if answer.code >= 300 or step.method == "GET" or not isinstance(answer.body, dict):
@@ -108,10 +108,10 @@ class Run:
         written = answer.body.get("items") or (answer.body,)
         for one in {name or (obj.get("metadata") or {}).get("name", "") for obj in written} - {""}:
             path = self._path(plural, one)
-            if not any(self._is_settled(plural, path) for _ in range(_PATIENCE)):
+            if not any(self._is_stable(plural, path) for _ in range(_PATIENCE)):
                 raise AssertionError(f"{step}: no controller has finished what follows from it")
 
-    def _is_settled(self, plural: str, path: str) -> bool:
+    def _is_stable(self, plural: str, path: str) -> bool:
         found = self._namespace.cluster.get(path)
         if found.code != 200:
             return True

@@ -273,7 +273,7 @@ def _odd_body(kind: Kind, name: str, rng: random.Random) -> Step:
 
 
 def _bad(kind: Kind, name: str, rng: random.Random) -> Step:
-    """Requests nobody should send."""
+    """Requests with errors."""
     obj = kind.new(name, rng)
     return rng.choice(
         (
@@ -291,8 +291,8 @@ def _bad(kind: Kind, name: str, rng: random.Random) -> Step:
             Step("PATCH", (kind.plural, name, ""), {"metadata": {"labels": "text"}}, MERGE),
             Step("PATCH", (kind.plural, name, ""), [1, 2], MERGE),
             Step("PATCH", (kind.plural, name, ""), {"op": "add"}, JSON_PATCH),
-            Step("DELETE", (kind.plural, "nobody", "")),
-            Step("GET", (kind.plural, "nobody", "")),
+            Step("DELETE", (kind.plural, "absent", "")),
+            Step("GET", (kind.plural, "absent", "")),
             Step("GET", ("nothings", "", "")),
         )
     )

@@ -1,4 +1,4 @@
-"""Whoever creates what nobody acts on is told; where somebody does, nothing is said."""
+"""Creating an object of a kind without a controller causes a warning; other kinds cause none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 
 
 @pytest.mark.parametrize(
-    ("path", "spec", "told"),
+    ("path", "spec", "reported"),
     [
         (
             "batch/v1/namespaces/default/cronjobs",
@@ -34,13 +34,13 @@ SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
         ("batch/v1/namespaces/default/jobs", {"template": ONCE}, ""),
     ],
 )
-async def test_what_is_only_stored_says_so(path: str, spec: dict[str, Any], told: str) -> None:
+async def test_what_is_only_stored_says_so(path: str, spec: dict[str, Any], reported: str) -> None:
     async with ApiServer.open(None).running() as server:
         body = json.dumps({"metadata": {"name": "it"}, "spec": spec}).encode()
         answer = await InProcessTransport(server).request("POST", f"/apis/{path}", body=body)
     assert answer.status == 201, answer.body
     headers = {name.lower(): value for name, value in answer.headers.items()}
-    expected = f'299 - "{told}: stored, but no controller of this server acts on it"' if told else None
+    expected = f'299 - "{reported}: stored, but no controller of this server acts on it"' if reported else None
     assert headers.get("warning") == expected
 
 

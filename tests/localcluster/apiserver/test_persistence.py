@@ -44,7 +44,7 @@ asyncio.run(main())
 
 
 def _write_until_killed(directory: Path) -> list[list[str]]:
-    """Let another process write, and kill it in the middle; returns what it was told is stored."""
+    """Let another process write, and kill it during the writes; returns the acknowledged ones."""
     env = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     command = [sys.executable, "-c", _CHILD, str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as child:

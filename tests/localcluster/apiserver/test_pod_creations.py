@@ -13,7 +13,7 @@ from volcanoio.localcluster.apiserver.apimachinery.objects import Ref, Stored, d
 from volcanoio.model.base import Manifest
 
 GENERAL_WAY = {"fieldValidation": "Warn"}
-"""A parameter that says what goes without saying, and that no spliced write has."""
+"""A parameter with its default value, which no spliced write has."""
 
 TEXTS = st.sampled_from(["", "a", "B-c", "-", "null", 'a "quoted": null'])
 OWNERS = st.lists(
@@ -69,7 +69,7 @@ async def made(
 
 
 def stored(api: Api, name: str) -> object:
-    """The stored pod, without its uid, and what selectors read of it; it is as it would be if encoded anew."""
+    """The stored pod without its uid, and its fields for selectors; checks that encoding it again changes nothing."""
     one = api.server.store.get(Ref("pods", "default", name))
     if one is None:
         return None

@@ -111,7 +111,7 @@ async def test_invalid_pods_are_refused_naming_the_field(change: Manifest, field
 
 
 async def test_a_valid_shape_does_not_excuse_a_bad_environment() -> None:
-    """Pods like an accepted one are judged by what differs."""
+    """Pods similar to an accepted one are validated by their differences."""
     async with running() as api:
         await api.made(PODS, pod("a"))
         wrong = pod("b")
@@ -159,8 +159,8 @@ async def test_binding() -> None:
         assert after["status"]["conditions"] == [scheduled]
         twice = await api("POST", f"{PODS}/p/binding", binding("n2"))
         assert twice.message.endswith('pod p is already assigned to node "n1"')
-        nobody = {"metadata": {"name": "q"}, "target": {"name": "n1"}}
-        assert (await api("POST", f"{PODS}/q/binding", nobody)).code == 404
+        missing_pod = {"metadata": {"name": "q"}, "target": {"name": "n1"}}
+        assert (await api("POST", f"{PODS}/q/binding", missing_pod)).code == 404
 
 
 async def test_bindings_may_be_posted_beside_pods() -> None:

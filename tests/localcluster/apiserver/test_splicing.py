@@ -15,7 +15,7 @@ from volcanoio.localcluster.apiserver.patches import strategic
 from volcanoio.model.base import Manifest
 
 GENERAL_WAY = {"fieldValidation": "Warn"}
-"""A parameter that says what goes without saying, and that no spliced write has."""
+"""A parameter with its default value, which no spliced write has."""
 
 TEXTS = st.sampled_from(["", "True", "False", "null", 'a "quoted": null', '{"resourceVersion":"7"}'])
 CONDITIONS = st.lists(
@@ -81,7 +81,7 @@ async def stored_after(
 
 
 def stored(api: Api, made: Manifest) -> tuple[bytes, object]:
-    """The stored pod, without its uid, and what selectors read of it; it is as it would be if encoded anew."""
+    """The stored pod without its uid, and its fields for selectors; checks that encoding it again changes nothing."""
     one = api.server.store.get(Ref("pods", "default", "p"))
     assert isinstance(one, Stored)
     assert encode(decode(one.data)) == one.data

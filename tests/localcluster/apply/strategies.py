@@ -36,7 +36,7 @@ _PORTS = st.lists(
         st.integers(1, 3),
         _optional(host=_WORDS, protocol=st.just("TCP"), options=_optional(a=_WORDS)),
     ),
-    min_size=1,  # as Kubernetes does it, nobody claims an empty list of items
+    min_size=1,  # as in Kubernetes, no manager owns an empty list of items
     max_size=3,
     unique_by=lambda one: one["port"],
 )

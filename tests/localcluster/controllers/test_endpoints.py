@@ -63,7 +63,7 @@ def test_a_change_of_a_big_service_costs_the_change(monkeypatch: pytest.MonkeyPa
     world.put(SERVICE, service())
     for number in range(3050):
         world.put(POD, pod(number))
-    world.settle()
+    world.run_until_stable()
     assert sizes(world) == [100] * 30 + [50]
     assert len(looks) == 3050
     assert world.writes == 31 + 1
@@ -74,7 +74,7 @@ def test_a_change_of_a_big_service_costs_the_change(monkeypatch: pytest.MonkeyPa
     def cost() -> tuple[int, int]:
         looks.clear()
         world.writes = 0
-        world.settle()
+        world.run_until_stable()
         return len(looks), world.writes
 
     world.put(POD, pod(2500, ready=False))
@@ -97,12 +97,12 @@ def test_of_too_many_the_ready_ones_are_listed() -> None:
     world.put(SERVICE, service())
     for number in range(1100):
         world.put(POD, pod(number, ready=number >= 200))
-    world.settle()
+    world.run_until_stable()
     assert len(listed(world)) == 900
     assert listed(world, "notReadyAddresses") == [f"p-{number:05d}" for number in range(100)]
     for number in range(100):
         world.remove(POD, f"ns/p-{number + 1000:05d}")
-    world.settle()
+    world.run_until_stable()
     (one,) = world.all(ENDPOINTS)
     assert not one["metadata"].get("annotations")
     assert len(listed(world)) + len(listed(world, "notReadyAddresses")) == 1000
@@ -154,7 +154,7 @@ class Follow(RuleBasedStateMachine):
         self.world.change(SERVICE, "ns/svc", labels)
 
     @rule()
-    def watches_begin_anew(self) -> None:
+    def watches_start_again(self) -> None:
         """All is looked at."""
         self.world.look_again()
 
@@ -168,7 +168,7 @@ class Follow(RuleBasedStateMachine):
     @rule()
     def slices_follow(self) -> None:
         """In the end each pod is in one slice with its port; none is empty or too big."""
-        self.world.settle()
+        self.world.run_until_stable()
         held: dict[str, int] = {}
         slices = self.world.all(ENDPOINT_SLICE)
         for one in slices:

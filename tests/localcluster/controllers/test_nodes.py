@@ -55,7 +55,7 @@ def pass_time(world: World, seconds: float, *alive: str) -> None:
         for name in alive:
             beat(world, name)
         world.look_again()
-        world.settle()
+        world.run_until_stable()
 
 
 def test_a_silent_node_becomes_unknown_and_is_tainted() -> None:
@@ -97,10 +97,10 @@ def test_a_cordon_is_a_taint_beside_others() -> None:
     world = World(NodeHealthController())
     node(world, "a", taints=[{"key": "mine", "effect": "NoSchedule"}])
     world.change(NODE, "a", {"spec": {"unschedulable": True}})
-    world.settle()
+    world.run_until_stable()
     assert taints(world, "a") == {("mine", "NoSchedule"), ("node.kubernetes.io/unschedulable", "NoSchedule")}
     world.change(NODE, "a", {"spec": {"unschedulable": None}})
-    world.settle()
+    world.run_until_stable()
     assert taints(world, "a") == {("mine", "NoSchedule")}
 
 
@@ -113,7 +113,7 @@ def test_pods_of_a_lost_node_are_not_ready_and_go_when_their_tolerance_ends() ->
     pod(world, "elsewhere", "b")
     taint = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": rfc3339(world.now)}
     world.change(NODE, "a", {"spec": {"taints": [taint]}})
-    world.settle()
+    world.run_until_stable()
     ready = {
         one["metadata"]["name"]: found["status"]
         for one in world.all(POD)
@@ -126,10 +126,10 @@ def test_pods_of_a_lost_node_are_not_ready_and_go_when_their_tolerance_ends() ->
     assert "DeletionByTaintManager" in reasons
     assert ("TaintManagerEviction", "Marking for deletion Pod ns/touchy") in world.events
     world.wait(299)
-    world.settle()
+    world.run_until_stable()
     assert leaving(world) == {"touchy"}
     world.wait(2)
-    world.settle()
+    world.run_until_stable()
     assert leaving(world) == {"touchy", "patient"}
 
 
@@ -139,10 +139,10 @@ def test_a_taint_that_is_taken_away_lets_pods_stay() -> None:
     pod(world, "patient", "a", {"key": "k", "operator": "Exists", "tolerationSeconds": 60})
     taint = {"key": "k", "effect": "NoExecute", "timeAdded": rfc3339(world.now)}
     world.change(NODE, "a", {"spec": {"taints": [taint]}})
-    world.settle()
+    world.run_until_stable()
     world.change(NODE, "a", {"spec": {"taints": None}})
     world.wait(100)
-    world.settle()
+    world.run_until_stable()
     assert leaving(world) == set()
 
 
@@ -157,14 +157,14 @@ def test_pods_of_a_node_that_is_gone_go_after_a_while() -> None:
     node(world, "b")
     pod(world, "on-a", "a")
     pod(world, "on-b", "b")
-    world.settle()
+    world.run_until_stable()
     world.remove(NODE, "a")
-    world.settle()
+    world.run_until_stable()
     world.wait(QUARANTINE - 1)
-    world.settle()
+    world.run_until_stable()
     assert leaving(world) == set()
     world.wait(2)
-    world.settle()
+    world.run_until_stable()
     assert [one["metadata"]["name"] for one in world.all(POD)] == ["on-b"]
 
 
@@ -172,17 +172,17 @@ def test_a_pod_that_replaces_a_collected_one_has_its_own_while() -> None:
     """A controller whose template names a missing node must not make pods as fast as they are removed."""
     world = World(PodCollector())
     pod(world, "first", "never-existed", phase="Failed")
-    world.settle()
+    world.run_until_stable()
     world.wait(QUARANTINE)
-    world.settle()
+    world.run_until_stable()
     assert world.all(POD) == []
     pod(world, "second", "never-existed")
-    world.settle()
+    world.run_until_stable()
     world.wait(QUARANTINE - 1)
-    world.settle()
+    world.run_until_stable()
     assert [one["metadata"]["name"] for one in world.all(POD)] == ["second"]
     world.wait(1)
-    world.settle()
+    world.run_until_stable()
     assert world.all(POD) == []
 
 
@@ -190,12 +190,12 @@ def test_a_node_that_comes_back_keeps_its_pods() -> None:
     world = World(PodCollector())
     node(world, "a")
     pod(world, "on-a", "a")
-    world.settle()
+    world.run_until_stable()
     world.remove(NODE, "a")
-    world.settle()
+    world.run_until_stable()
     node(world, "a")
     world.wait(QUARANTINE + 1)
-    world.settle()
+    world.run_until_stable()
     assert leaving(world) == set()
 
 
@@ -205,11 +205,11 @@ def test_terminating_pods_of_a_node_out_of_service_are_removed() -> None:
     pod(world, "ending", "a")
     pod(world, "running", "a")
     world.change(POD, "ns/ending", {"metadata": {"deletionTimestamp": rfc3339(world.now)}})
-    world.settle()
+    world.run_until_stable()
     world.change(NODE, "a", {"status": {"conditions": [{**READY, "status": "Unknown"}]}})
     taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
     world.change(NODE, "a", {"spec": {"taints": [taint]}})
-    world.settle()
+    world.run_until_stable()
     assert [one["metadata"]["name"] for one in world.all(POD)] == ["running"]
 
 
@@ -219,7 +219,7 @@ def test_ended_pods_are_kept_up_to_a_number() -> None:
         pod(world, f"p{number:05d}", "", phase="Succeeded", conditions=[])
     world.deliver()
     world.look_again()
-    world.settle()
+    world.run_until_stable()
     names = [one["metadata"]["name"] for one in world.all(POD)]
     assert len(names) == MAX_FINISHED
     assert names[0] == "p00003", "the oldest go first"
@@ -231,8 +231,8 @@ def test_what_a_pod_says_of_itself_after_it_was_marked_stands() -> None:
     pod(world, "p", "a", {"operator": "Exists"})
     taint = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": rfc3339(world.now)}
     world.change(NODE, "a", {"spec": {"taints": [taint]}})
-    world.settle()
+    world.run_until_stable()
     assert world.get(POD, "ns/p")["status"]["conditions"][0]["status"] == "False"
     world.change(POD, "ns/p", {"status": {"conditions": [READY]}})
-    world.settle()
+    world.run_until_stable()
     assert world.get(POD, "ns/p")["status"]["conditions"] == [READY], "its kubelet is back before its node says so"

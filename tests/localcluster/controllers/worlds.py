@@ -40,7 +40,7 @@ class Refused(Exception):  # noqa: N818 - named for what happened
 class World:
     """The store, what controllers have seen of it, and the controllers.
 
-    `deliver` brings watch events; until then controllers know what they were told before, and their own writes.
+    `deliver` brings watch events; until then controllers see earlier events, and their own writes.
     """
 
     def __init__(self, *controllers: ClusterController, now: float = 1_800_000_000.0) -> None:
@@ -159,7 +159,7 @@ class World:
         self._carry_out(name, key, plan)
         return True
 
-    def settle(self, most: int = 5000) -> None:
+    def run_until_stable(self, most: int = 5000) -> None:
         """Deliver and step until nothing is left to do."""
         for _ in range(most):
             self.deliver()

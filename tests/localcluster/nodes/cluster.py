@@ -67,7 +67,7 @@ class Cluster:
         pod = self.pod(name)
         return pod.get("status", {}).get("phase", "") if pod is not None else "gone"
 
-    def told(self, name: str) -> list[str]:
+    def reported(self, name: str) -> list[str]:
         """Reasons of the events about a pod."""
         return [e["reason"] for e in self.all("events") if e["involvedObject"]["name"] == name]
 

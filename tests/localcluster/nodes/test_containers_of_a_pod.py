@@ -30,8 +30,8 @@ def ready(run: PodRun) -> dict[str, tuple[str, str]]:
     return {kind: conditions[kind] for kind in ("Ready", "ContainersReady")}
 
 
-def told(run: PodRun, *moments: float) -> list[str]:
-    """Reasons of what is told on the way through the moments."""
+def reported(run: PodRun, *moments: float) -> list[str]:
+    """Return the reasons of the Events up to the last of the moments."""
     reasons = [h.reason for h in pod_events(None, run)]
     for moment in moments:
         after = advance(run, T0 + moment)
@@ -63,7 +63,7 @@ def test_a_container_that_fails_its_liveness_probe_is_restarted() -> None:
     annotations = {**NEVER, names.LIVENESS_PROBE: "fail-after(10s)", names.STOP_DURATION: "1s"}
     run = run_of(pod(annotations=annotations, container={"livenessProbe": PROBE}, restartPolicy="Always"))
     assert watched(run, 30.1, 31.3) == ["Running running", "Running running#1"]
-    assert told(run, 1, 30.3, 31.3)[3:] == ["Unhealthy", "Killing", "Pulled", "Created", "Started"]
+    assert reported(run, 1, 30.3, 31.3)[3:] == ["Unhealthy", "Killing", "Pulled", "Created", "Started"]
 
 
 def test_a_startup_probe_that_never_passes_kills_after_its_threshold() -> None:

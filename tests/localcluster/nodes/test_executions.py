@@ -160,8 +160,8 @@ async def test_a_pod_may_ask_for_simulation_and_what_cannot_run_is_simulated() -
         await api.submit("cannot")
         await api.until(lambda: api.phase("asked") == api.phase("cannot") == "Succeeded")
         assert runtime.runs == []
-        assert "Simulated" in api.told("cannot")
-        assert "Simulated" not in api.told("asked")
+        assert "Simulated" in api.reported("cannot")
+        assert "Simulated" not in api.reported("asked")
 
 
 async def test_a_runtime_that_is_not_there_is_named() -> None:

@@ -37,7 +37,7 @@ async def test_a_bound_pod_runs_for_its_time() -> None:
         await api.submit("p")
         assert await api.phases([0, 1, 4, 5], "p") == ["Pending", "Running", "Running", "Succeeded"]
         assert fleet.overcommitted == []
-        assert api.told("p") == ["Pulled", "Created", "Started"]
+        assert api.reported("p") == ["Pulled", "Created", "Started"]
         pod = api.pod("p")
         assert pod is not None
         assert pod["status"]["podIP"].startswith("10.244.")
@@ -74,7 +74,7 @@ async def test_a_missing_config_map_keeps_a_pod_in_container_creating() -> None:
         assert pod is not None
         assert pod["status"]["phase"] == "Pending"
         assert pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
-        assert "FailedMount" in api.told("p")
+        assert "FailedMount" in api.reported("p")
         await api.call("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "hosts"}})
         assert await api.phases([2, 6], "p") == ["Running", "Succeeded"]
 
@@ -105,7 +105,7 @@ async def test_a_deleted_pod_ends_then_goes() -> None:
         await api.until(lambda: api.phase("p") == "gone")
         await api.until(lambda: seen[-1][0] == "DELETED")
         assert seen[-2:] == [("MODIFIED", "Failed"), ("DELETED", "Failed")]
-        assert "Killing" in api.told("p")
+        assert "Killing" in api.reported("p")
         tasks.cancel_scope.cancel()
 
 
@@ -179,7 +179,7 @@ async def test_a_bad_annotation_is_shown_where_people_look() -> None:
         waiting = pod["status"]["containerStatuses"][0]["state"]["waiting"]
         assert waiting["reason"] == "CreateContainerConfigError"
         assert names.RUN_DURATION in waiting["message"]
-        assert "Failed" in api.told("p")
+        assert "Failed" in api.reported("p")
 
 
 async def test_a_bad_annotation_keeps_a_pod_waiting_over_a_restart() -> None:

@@ -1,4 +1,4 @@
-"""What a fleet is told about pods."""
+"""Events about pods that a fleet receives."""
 
 from __future__ import annotations
 

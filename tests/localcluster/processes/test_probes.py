@@ -18,21 +18,21 @@ async def _never(_: list[str]) -> tuple[int, bytes]:
 
 
 async def _outcome(container: dict[str, Any], outcomes: Iterable[bool]) -> tuple[str, list[str]]:
-    """Which probe ends a container whose probes go like this, and what is told."""
+    """Return the probe that ends a container with these results, and the reported failures."""
     coming = iter(outcomes)
-    told: list[str] = []
+    reported: list[str] = []
 
     async def attempt(_: Mapping[str, Any]) -> None:
         if not next(coming):
             raise HookError("sick")
 
-    name = await failed_probe(container, attempt, lambda probe, how: told.append(f"{probe} {how}"))
-    return name, told
+    name = await failed_probe(container, attempt, lambda probe, how: reported.append(f"{probe} {how}"))
+    return name, reported
 
 
 async def test_failures_in_a_row_count() -> None:
-    name, told = await _outcome({"livenessProbe": QUICK}, [True, False, True, False, False])
-    assert (name, told) == ("Liveness", ["Liveness sick"] * 3)
+    name, reported = await _outcome({"livenessProbe": QUICK}, [True, False, True, False, False])
+    assert (name, reported) == ("Liveness", ["Liveness sick"] * 3)
 
 
 async def test_startup_comes_first() -> None:

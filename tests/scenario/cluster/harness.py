@@ -56,7 +56,7 @@ class Cluster:
     async def until(
         self, kind: Kind, struct: type[Object], holds: Callable[[dict[str, Object]], bool], what: str
     ) -> dict[str, Object]:
-        """Watch a kind in `default` (or cluster-wide) until `holds(objects by name)`; fails saying `what`."""
+        """Watch a kind in `default` (or cluster-wide) until `holds(objects by name)`; the failure message is `what`."""
         objects: dict[str, Object] = {}
         namespace = "default" if kind.namespaced else ""
         with anyio.move_on_after(PATIENCE):
@@ -126,7 +126,7 @@ async def cluster(
     budget: float | None = None,
     **options: Any,
 ) -> AsyncIterator[Cluster]:
-    """A ready cluster; nodes live 20 times as fast unless told otherwise. Its journal is checked in the end."""
+    """A ready cluster; time runs 20 times as fast by default. Its journal is replayed at the end."""
     with tempfile.TemporaryDirectory(prefix="journal-") as journal:
         given = {"speed": 20.0, "data": data, "memory": data is None, "journal": Path(journal), **options}
         local = JournalledCluster(LocalOptions.parse(**given), faults=faults, policies=policies, budget=budget)

@@ -101,7 +101,7 @@ def test_the_demo_ends_with_what_did_not_complete(tmp_path: Path, manifest: str,
     assert done.code == code
 
 
-@pytest.mark.parametrize("lines", [1, 3], ids=["at once", "in the midst of the cluster's tasks"])
+@pytest.mark.parametrize("lines", [1, 3], ids=["at once", "while the cluster's tasks run"])
 def test_the_demo_into_a_pipe_that_closes_ends_without_a_word(lines: int) -> None:
     with Command("demo") as demo:
         for _ in range(lines):

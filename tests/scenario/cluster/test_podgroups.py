@@ -138,7 +138,7 @@ async def test_a_group_that_is_deleted_under_its_pods_comes_back() -> None:
         await c.client.create(DEPLOYMENT, workload(DEPLOYMENT, "web", template(), replicas=2), namespace="default")
         group = await group_of(c, await running(c, "web", 2))
         await c.client.delete(kinds.POD_GROUP, group.metadata.name, "default")
-        await c.group(group.metadata.name, lambda new: new.metadata.uid != group.metadata.uid, "anew")
+        await c.group(group.metadata.name, lambda new: new.metadata.uid != group.metadata.uid, "again")
 
 
 async def test_a_queue_that_refuses_the_group_is_reported_on_the_pod() -> None:
@@ -146,8 +146,8 @@ async def test_a_queue_that_refuses_the_group_is_reported_on_the_pod() -> None:
         pod = {"apiVersion": "v1", "kind": "Pod", **template(annotations={"scheduling.volcano.sh/queue-name": "none"})}
         pod["metadata"]["name"] = "alone"
         await c.create(pod)
-        (told, *_) = await c.events("alone", "FailedCreate")
-        assert "none" in told.message
+        (reported, *_) = await c.events("alone", "FailedCreate")
+        assert "none" in reported.message
         await c.create({"apiVersion": kinds.QUEUE.api_version, "kind": "Queue", "metadata": {"name": "none"}})
         await running(c, "alone", 1)
 
@@ -186,5 +186,5 @@ async def test_a_cluster_may_go_by_other_names() -> None:
             pod["metadata"]["name"] = pod["spec"]["schedulerName"] = name
             await c.create(pod)
         await running(c, "second", 1)
-        (stranger,) = await c.pods("volcano")
-        assert names.GROUP_NAME not in stranger.metadata.annotations
+        (foreign_pod,) = await c.pods("volcano")
+        assert names.GROUP_NAME not in foreign_pod.metadata.annotations

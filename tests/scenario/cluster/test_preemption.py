@@ -73,7 +73,7 @@ async def test_a_gang_of_high_priority_runs_and_its_victims_come_back(tmp_path: 
     ):
         low = {"policies": policies} if policies else {}
         await _preempted(c, minimum=1, **low)
-        assert witness.evicted() == {"low": 2}, "two, and nobody of the gang itself"
+        assert witness.evicted() == {"low": 2}, "two, and no pod of the gang itself"
         assert len(witness.nominated) == 2
         assert all(witness.nodes[uid] == node for uid, node in witness.nominated.items())
         assert any(

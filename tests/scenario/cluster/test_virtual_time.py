@@ -94,18 +94,18 @@ async def refused(c: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "reported"),
     [
         (lambda: nodes.failure_annotations("soon"), "--for: 'soon' is not a duration"),
         (lambda: nodes.failure_annotations("0s"), "--for: '0s' must be more than 0"),
         (lambda: nodes.flap_annotations("1m", "2m"), "--for: 2m must be less than --every 1m"),
     ],
 )
-def test_durations_are_checked(call: object, told: str) -> None:
+def test_durations_are_checked(call: object, reported: str) -> None:
     assert callable(call)
     with pytest.raises(CommandError) as raised:
         call()
-    assert told in str(raised.value)
+    assert reported in str(raised.value)
 
 
 async def test_a_node_that_fails_is_noticed_and_its_pods_are_evicted_after_five_minutes() -> None:

@@ -90,7 +90,7 @@ def mounted(job: Manifest, claim: str) -> Manifest:
     return job
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["default class", "class that nobody knows"])
+@pytest.mark.parametrize("known", [True, False], ids=["default class", "class that does not exist"])
 async def test_a_gang_that_shares_a_claim_runs_on_several_nodes(known: bool) -> None:
     async with cluster(nodes=3) as c:
         await c.create(claim("data", None if known else "elsewhere", "ReadWriteMany"))
@@ -152,9 +152,9 @@ async def test_a_claim_without_a_provisioned_volume_refuses_the_gang_and_is_reve
         )
         assert not any(pod.spec.node_name for pod in await c.pods("p"))
         first = chosen["c0"].metadata.annotations[SELECTED_NODE]
-        told = [event.message for event in await c.events("p1", "FailedScheduling")]
+        reported = [event.message for event in await c.events("p1", "FailedScheduling")]
         text = 'execute preBind for pod default/p0 failed: timed out waiting for PersistentVolumeClaim "default/c0"'
-        assert any(text in message for message in told), told
+        assert any(text in message for message in reported), reported
         assert not any(pod.spec.node_name for pod in await c.pods("p"))
         await c.create(_made_by_hand(first))
         await c.group("g", _running(2), "Running")

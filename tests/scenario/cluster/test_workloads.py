@@ -17,7 +17,7 @@ def deployment(replicas: int, cpu: str) -> Manifest:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
 
 
-async def settled(there: Cluster, replicas: int) -> None:
+async def wait_for_replicas(there: Cluster, replicas: int) -> None:
     """The Deployment has so many pods that run."""
     await there.until(
         DEPLOYMENT, Workload,
@@ -30,7 +30,7 @@ async def test_a_deployment_and_a_gang_share_the_nodes() -> None:
     async with cluster(nodes=2, node_resources="cpu=4,memory=8Gi,pods=20") as there:
         client = there.client
         await client.create(DEPLOYMENT, deployment(5, "1"), namespace="default")
-        await settled(there, 5)
+        await wait_for_replicas(there, 5)
         await there.create(job_manifest("gang", replicas=4, run="3000s"))
         waiting = await there.events("gang-task-0", "FailedScheduling")
         assert waiting
@@ -45,10 +45,10 @@ async def test_a_deployment_and_a_gang_share_the_nodes() -> None:
             "a pod of web that finds no room",
         )  # fmt: skip
         waits = [pod for name, pod in pods.items() if name.startswith("web") and not pod.spec.node_name]
-        told = [one.message for pod in waits for one in pod.status.conditions if one.type == "PodScheduled"]
-        assert "0/2 nodes are available: 2 Insufficient cpu." in told
+        reported = [one.message for pod in waits for one in pod.status.conditions if one.type == "PodScheduled"]
+        assert "0/2 nodes are available: 2 Insufficient cpu." in reported
         await client.delete(kinds.JOB, "gang", "default")
-        await settled(there, 5)
+        await wait_for_replicas(there, 5)
 
 
 async def test_a_batch_job_runs_to_its_end() -> None:

@@ -70,8 +70,8 @@ class Follower:
         if block.title == BACKGROUND:
             self._background = process
             return
-        told, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
-        self._said = told.decode()
+        reported, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        self._said = reported.decode()
         assert process.returncode == 0, (block.text, self._said)
         self._exports += [line for line in block.text.splitlines() if line.startswith("export ")]
 

@@ -1,4 +1,4 @@
-"""A webhook's other end: what it was told, and how often it answers with an error first."""
+"""A webhook server that records requests and can answer with errors first."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Hook:
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
         self.attempts = 0
         self.url = ""
         self._heard = asyncio.Event()
 
     async def heard(self) -> None:
-        """Return once it was told something."""
+        """Return once a request arrived."""
         async with asyncio.timeout(30):
             await self._heard.wait()
 
@@ -30,7 +30,7 @@ class Hook:
         self.attempts += 1
         if self.attempts <= self.failures:
             return web.Response(status=503)
-        self.told.append(await request.json())
+        self.reported.append(await request.json())
         self._heard.set()
         return web.Response(status=204)
 

@@ -76,10 +76,10 @@ async def test_each_is_named_on_the_job_and_in_a_metric_and_the_next_policy_deci
         await c.create(job_manifest("job", annotations={names.FAIL_ATTEMPTS: "1"}, policies=RESTARTS))
         job = await c.job("job", "Completed")
         assert job.status.version == 1, "declared decided"
-        told = " ".join(event.message for event in await c.events("job", "PolicyFailed"))
+        reported = " ".join(event.message for event in await c.events("job", "PolicyFailed"))
         for name, fault in FAULTS.items():
-            assert f'lifecycle policy "{name}" abstained' in told
-            assert fault in told
+            assert f'lifecycle policy "{name}" abstained' in reported
+            assert fault in reported
         assert await figures(c, "volcanoio_policy_faults_total") == set(FAULTS)
         assert await figures(c, "volcanoio_policy_disabled") == {"sleeps", "loops"}
         assert await figures(c, "volcanoio_policy_load_failures_total") == {"hangs", "broken"}

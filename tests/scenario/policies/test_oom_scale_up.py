@@ -49,8 +49,8 @@ async def test_a_killed_task_comes_back_with_more_and_it_costs_no_retry() -> Non
         pods = {pod.metadata.name: pod for pod in await c.pods()}
         assert memory(pods["job-task-0"]) == ("400Mi", "400Mi")
         assert "memory" not in pods["job-other-0"].spec.containers[0].resources.requests
-        told = await c.events("job", "Override")
-        assert any("100Mi -> 200Mi" in event.message for event in told)
+        reported = await c.events("job", "Override")
+        assert any("100Mi -> 200Mi" in event.message for event in reported)
 
 
 async def test_min_resources_follow_and_the_next_of_the_name_starts_with_what_was_learned() -> None:
@@ -104,8 +104,8 @@ async def test_a_wrong_argument_is_reported_on_the_job() -> None:
     async with cluster() as c:
         await c.create(hungry("job", "10Mi", "100Mi", arguments="{factor: 0.5}"))
         await c.job("job", "Completed")
-        told = await c.events("job", "PolicyFailed")
-        assert any('"factor" must be more than 1' in event.message for event in told)
+        reported = await c.events("job", "PolicyFailed")
+        assert any('"factor" must be more than 1' in event.message for event in reported)
 
 
 async def test_it_can_be_on_for_every_job(tmp_path: Path) -> None:

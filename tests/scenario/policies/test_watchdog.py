@@ -1,4 +1,4 @@
-"""`watchdog`: failed, waiting and idle jobs are told of, once each, by event, metric and webhook."""
+"""`watchdog` reports failed, waiting and idle jobs once each, by Event, metric and webhook."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ async def test_a_failed_job_is_reported_once_also_by_a_webhook_that_fails_at_fir
         await hook.heard()
         await c.until(
             kinds.JOB, Job, lambda all_: '"webhook"' not in all_["job"].status.controlled_resources[names.ALERTS],
-            "told and stored",
+            "reported and stored",
         )  # fmt: skip
         c.local.stop("controllers")
         await c.local.start_controllers()
         await c.create(job_manifest("fine"))
         await c.job("fine", "Completed")
-        assert [told["alert"] for told in hook.told] == ["JobFailed"]
-        assert hook.told[0]["job"]["name"] == "job"
+        assert [reported["alert"] for reported in hook.reported] == ["JobFailed"]
+        assert hook.reported[0]["job"]["name"] == "job"
         assert hook.attempts == 3
         (line,) = await alerts(c)
         assert 'policy="watchdog"' in line
@@ -57,7 +57,7 @@ async def test_a_webhook_that_was_not_called_is_called_by_the_next_process(tmp_p
         c.local.stop("controllers")
         await c.local.start_controllers()
         await hook.heard()
-        assert [told["alert"] for told in hook.told] == ["JobFailed"]
+        assert [reported["alert"] for reported in hook.reported] == ["JobFailed"]
 
 
 async def test_a_job_that_waits_too_long_causes_an_alert(tmp_path: Path) -> None:

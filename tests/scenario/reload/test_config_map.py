@@ -36,7 +36,7 @@ async def write(c: Cluster, text: str) -> None:
     await c.client.patch(kinds.CONFIG_MAP, KEY.name, {"data": {KEY.key: text}}, KEY.namespace)
 
 
-async def told(logs: list[MutableMapping[str, Any]], event: str) -> MutableMapping[str, Any]:
+async def reported(logs: list[MutableMapping[str, Any]], event: str) -> MutableMapping[str, Any]:
     """The log entry, once it is there; it is taken out."""
     with anyio.fail_after(PATIENCE):
         while not (found := [log for log in logs if log["event"] == event]):
@@ -48,7 +48,7 @@ async def told(logs: list[MutableMapping[str, Any]], event: str) -> MutableMappi
 async def test_a_config_map_is_followed_from_before_it_exists() -> None:
     with capture_logs() as logs:
         async with cluster(nodes=1, scheduler_conf=KEY) as c:
-            missing = await told(logs, UNREADABLE.format(DEFAULT))
+            missing = await reported(logs, UNREADABLE.format(DEFAULT))
             assert missing["file"] == "configmap:default/batch/scheduler.conf"
             assert missing["problem"] == (
                 "ConfigMap default/batch does not exist; create it with: "
@@ -59,17 +59,17 @@ async def test_a_config_map_is_followed_from_before_it_exists() -> None:
             await c.job("by-default", "Running")
 
             await c.create(config_map(WAITS))
-            await told(logs, "the scheduler's configuration was found; it takes effect with the next cycle")
+            await reported(logs, "the scheduler's configuration was found; it takes effect with the next cycle")
             assert c.local.probe.value(VALID) == 1.0
             await write(c, BAD)
-            wrong = await told(logs, REFUSED.format(LAST_GOOD))
+            wrong = await reported(logs, REFUSED.format(LAST_GOOD))
             assert wrong["problem"] == 'line 1, column 20: action "alocate" is unknown; did you mean "allocate"?'
             await c.create(job_manifest("waits", run="1h"))
             await write(c, PLACES)
-            await told(logs, "the scheduler's configuration changed; it takes effect with the next cycle")
+            await reported(logs, "the scheduler's configuration changed; it takes effect with the next cycle")
             await c.job("waits", "Running")
             await c.client.delete(kinds.CONFIG_MAP, KEY.name, KEY.namespace)
-            await told(logs, UNREADABLE.format(LAST_GOOD))
+            await reported(logs, UNREADABLE.format(LAST_GOOD))
 
 
 async def test_a_config_map_that_was_stored_is_in_force_from_the_start(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_a_stored_config_map_that_is_wrong_does_not_keep_the_cluster_from_
         await c.create(config_map(BAD))
     with capture_logs() as logs:
         async with cluster(nodes=1, data=tmp_path / "data", scheduler_conf=KEY):
-            await told(logs, REFUSED.format(DEFAULT))
+            await reported(logs, REFUSED.format(DEFAULT))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from tests.scenario.reload.mounts import BAD, MOUNTED, PICKY, PLACES, WAITS, Mount
 from tests.scenario.scheduling.harness import actions, group, node, plugins, pod, queue
 from tests.unit.runtime.scheduler_rig import Rig
-from tests.unit.runtime.virtual_time import VirtualClock, settle
+from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.framework.scheduling_events import ConfigurationChanged
 from volcanoio.runtime.loading.registry import discover
 from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
@@ -123,9 +123,9 @@ async def test_a_file_that_is_gone_leaves_the_last_good_one(tmp_path: Path) -> N
     under = Reloading(mount.path)
     async with under.rig.running(*CLUSTER):
         mount.path.unlink()
-        told = await under.look(4)
-        assert len(told) == 1
-        assert "No such file" in told[0]
+        reported = await under.look(4)
+        assert len(reported) == 1
+        assert "No such file" in reported[0]
         assert [batch.group for batch in under.rig.batches] == ["ns/a"]
 
 
@@ -176,9 +176,9 @@ async def test_a_mounted_plugin_is_swapped_when_its_file_changes(tmp_path: Path)
         assert first.plugins["picky"] != second.plugins["picky"]
 
         mount.write("class Picky(:\n")
-        told = await under.look()
-        assert len(told) == 1
-        assert "picky.py, line 1: cannot be loaded: SyntaxError" in told[0]
+        reported = await under.look()
+        assert len(reported) == 1
+        assert "picky.py, line 1: cannot be loaded: SyntaxError" in reported[0]
         conf.write_text(PICKY.replace("{name: picky}", "{name: picky, arguments: {fail: true}}"))
         mount.write(MOUNTED.format(wanted="n2"))
         assert await under.look() == [
@@ -203,7 +203,7 @@ async def test_it_looks_once_a_second(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(under.reloader, "look", look)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(under.reloader.run)
-        await settle()
+        await run_until_idle()
         assert under.reloads == (1.0, 0.0, 0.0)
         await under.files_clock.advance(4.5)
         tasks.cancel_scope.cancel()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.support import Namespace
-from tests.scenario.run.upped import Upped, upped
+from tests.scenario.run.up_process import UpProcess, up_process
 from volcanoio.localcluster.processes.launch.order import NONE
 from volcanoio.localcluster.processes.launcher import find_namespaces
 
@@ -28,15 +28,15 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory, stubs: Path) -> Iterator[Upped]:
+def running(tmp_path_factory: pytest.TempPathFactory, stubs: Path) -> Iterator[UpProcess]:
     """A running cluster."""
-    with upped(
+    with up_process(
         tmp_path_factory.mktemp("run"), "--memory", "--run-image=echoer*=echo from the image", path=[stubs]
     ) as one:
         yield one
 
 
 @pytest.fixture
-def namespace(running: Upped) -> Namespace:
+def namespace(running: UpProcess) -> Namespace:
     """A namespace of the test's own."""
     return running.namespace()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.support import Namespace, Obj
-from tests.scenario.run.upped import log, until
+from tests.scenario.run.up_process import log, until
 
 JOBS = "jobs.v1alpha1.batch.volcano.sh"
 

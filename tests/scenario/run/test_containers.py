@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.support import Namespace, eventually, gone
-from tests.scenario.run.upped import Lock, ended, log, run_pod, shell, terminated, until
+from tests.scenario.run.up_process import Lock, ended, log, run_pod, shell, terminated, until
 
 NOT_THERE = "/there/is/no/such/directory/on/the/host"
 
@@ -159,8 +159,8 @@ def test_a_container_that_fails_its_probe_is_restarted(namespace: Namespace) -> 
     (status,) = pod["status"]["containerStatuses"]
     assert (pod["status"]["phase"], status["restartCount"]) == ("Succeeded", 1)
     assert status["lastState"]["terminated"]["exitCode"] == 137  # a first process hears no SIGTERM by itself
-    told = eventually(lambda: _message(namespace, "sick", "Unhealthy"))
-    assert "Liveness probe failed" in told
+    reported = eventually(lambda: _message(namespace, "sick", "Unhealthy"))
+    assert "Liveness probe failed" in reported
 
 
 def test_init_containers_come_first_and_failures_are_repeated(namespace: Namespace) -> None:
@@ -213,8 +213,8 @@ def test_a_config_map_that_changes_is_seen(namespace: Namespace) -> None:
 def test_a_variable_that_is_missing_is_waited_for(namespace: Namespace) -> None:
     source = {"configMapKeyRef": {"name": "late", "key": "value"}}
     path = run_pod(namespace, "waits", shell("echo $LATE", env=[{"name": "LATE", "valueFrom": source}]))
-    told = eventually(lambda: _message(namespace, "waits", "Failed"))
-    assert told == 'Error: configmap "late" not found'
+    reported = eventually(lambda: _message(namespace, "waits", "Failed"))
+    assert reported == 'Error: configmap "late" not found'
     namespace.config_map("late", value="here")
     ended(namespace.cluster, path)
     assert log(namespace.cluster, path) == "here\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenario.run.upped import ended, log, run_pod, shell, upped
+from tests.scenario.run.up_process import ended, log, run_pod, shell, up_process
 
 _CLAIM = {
     "metadata": {"name": "data"},
@@ -21,7 +21,7 @@ def test_a_claim_in_a_directory_named_relatively_can_be_written_by_any_user(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     user: dict[str, Any] = {"securityContext": {"runAsUser": 1234}} if os.geteuid() == 0 else {}
-    with upped(Path("data")) as server:
+    with up_process(Path("data")) as server:
         namespace = server.namespace()
         server.cluster.create(namespace.path("persistentvolumeclaims"), _CLAIM).ok()
         path = run_pod(

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.contract.support import Namespace, Obj
-from tests.scenario.run.upped import Upped, shell, until
+from tests.scenario.run.up_process import UpProcess, shell, until
 
 FLOWS = "jobflows.v1alpha1.flow.volcano.sh"
 TEMPLATES = "jobtemplates.v1alpha1.flow.volcano.sh"
@@ -43,7 +43,7 @@ def template(name: str, script: str, **container: object) -> Obj:
 
 
 @pytest.fixture(scope="module")
-def flows(running: Upped) -> dict[str, Namespace]:
+def flows(running: UpProcess) -> dict[str, Namespace]:
     """By probe a namespace with a flow that has it; all begin at once, as a server is asked every five seconds."""
     namespaces = {probe: running.namespace() for probe in PROBES}
     for probe, namespace in namespaces.items():
@@ -57,7 +57,9 @@ def flows(running: Upped) -> dict[str, Namespace]:
 
 
 @pytest.mark.parametrize("probe", sorted(PROBES))
-def test_the_next_job_starts_once_the_server_answers(running: Upped, flows: dict[str, Namespace], probe: str) -> None:
+def test_the_next_job_starts_once_the_server_answers(
+    running: UpProcess, flows: dict[str, Namespace], probe: str
+) -> None:
     namespace, cluster = flows[probe], running.cluster
     until(
         cluster,

@@ -1,4 +1,4 @@
-"""Pods of distributed frameworks as processes: what the job plugins tell them leads them to each other over TCP."""
+"""Pods of distributed frameworks as processes connect over TCP with the settings of job plugins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.support import Namespace, Obj
 from tests.scenario.run.job_runs import JOBS, completed, said
-from tests.scenario.run.upped import Upped, shell, until
+from tests.scenario.run.up_process import UpProcess, shell, until
 from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
 
@@ -43,7 +43,7 @@ else:
 
 
 def example(file: str) -> Obj:
-    """The Job of an example, with pods that end at once when they are told to."""
+    """The Job of an example, with pods that end when they receive the signal."""
     (job,) = read_manifests(config_path("examples", file))
     for task in job["spec"]["tasks"]:
         task["template"]["spec"]["terminationGracePeriodSeconds"] = 1
@@ -76,7 +76,7 @@ def test_workers_wait_for_the_master_before_they_start(namespace: Namespace) -> 
     job["spec"]["plugins"]["pytorch"] = ["--wait-master-enabled", "--wait-master-timeout=60"]
     master, worker = (task["template"]["spec"]["containers"][0] for task in job["spec"]["tasks"])
     lines = master["command"][2].replace("int(guest.makefile().readline())", "int(guest.makefile().readline() or 0)")
-    master["command"][2] = f"import time; time.sleep(1)\n{lines}"  # and hears from nobody when it is only tried
+    master["command"][2] = f"import time; time.sleep(1)\n{lines}"  # and has no output on a dry run
     worker["command"] = [
         "bash", "-c", 'exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT" && echo "$RANK" >&3 && echo found'
     ]  # fmt: skip
@@ -106,8 +106,8 @@ print("before at", open(flag).read(), "now at", socket.gethostbyname(socket.geth
 """
     spec["containers"][0]["command"][2] = first + spec["containers"][0]["command"][2]
     completed(namespace, job)
-    told, met = said(namespace, "pytorch-master-0")
-    before, now = told.removeprefix("before at ").split(" now at ")
+    reported, met = said(namespace, "pytorch-master-0")
+    before, now = reported.removeprefix("before at ").split(" now at ")
     assert before != now
     assert met == "met ranks [0, 1, 2]"
 
@@ -188,7 +188,7 @@ def test_the_cluster_of_tensorflow_is_json_that_it_reads(namespace: Namespace) -
     assert config == {"cluster": addresses, "task": {"type": "worker", "index": 1}}
 
 
-def test_a_job_that_a_plugin_cannot_work_with_is_refused(running: Upped, namespace: Namespace) -> None:
+def test_a_job_that_a_plugin_cannot_work_with_is_refused(running: UpProcess, namespace: Namespace) -> None:
     for file, plugin, text in (
         ("11-mpi.yaml", "mpi", "spec.plugins.mpi: The specified mpi master task was not found: boss"),
         ("12-ray.yaml", "ray", "spec.plugins.ray: the specified ray head task was not found: boss"),

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.contract.support import Namespace, Obj
-from tests.scenario.run.upped import Upped, log, until
+from tests.scenario.run.up_process import UpProcess, log, until
 from volcanoio.model.packaged import config_path
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -45,7 +45,7 @@ python /var/tf_dist_mnist/dist_mnist.py
 
 
 @pytest.mark.parametrize("idiom", ["of our example", "of Volcano's users"])
-def test_tensorflow_finds_its_cluster(running: Upped, stubs: Path, tmp_path: Path, idiom: str) -> None:
+def test_tensorflow_finds_its_cluster(running: UpProcess, stubs: Path, tmp_path: Path, idiom: str) -> None:
     namespace = running.namespace()
     stub = stubs / "python"
     stub.write_text(STUB.replace("RECORDS", str(tmp_path)))
@@ -77,7 +77,7 @@ def test_tensorflow_finds_its_cluster(running: Upped, stubs: Path, tmp_path: Pat
     SSHD is None, reason="NO SSHD HERE: logging in from pod to pod is NOT tested (apt install openssh-server)"
 )
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT ROOT: sshd cannot drop privileges, logging in is NOT tested")
-def test_mpi_logs_in_from_master_to_workers(running: Upped) -> None:
+def test_mpi_logs_in_from_master_to_workers(running: UpProcess) -> None:
     namespace = running.namespace()
     name, port = "mpi", 2222
     serve = (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.kubectls import Kubectl, installed
 from tests.contract.support import Namespace, eventually
-from tests.scenario.run.upped import Lock, Upped, log, run_pod, shell, until
+from tests.scenario.run.up_process import Lock, UpProcess, log, run_pod, shell, until
 
 pytestmark = pytest.mark.kubectl
 BINARIES = {name: path for name, path in installed().items() if name.startswith("kubectl.1.")} or installed()
@@ -23,7 +23,7 @@ OLDEST_AND_NEWEST = list(dict.fromkeys([VERSIONS[0], VERSIONS[-1]]))
 
 
 @pytest.fixture(params=VERSIONS)
-def kubectl(request: pytest.FixtureRequest, running: Upped, namespace: Namespace, tmp_path: Path) -> Kubectl:
+def kubectl(request: pytest.FixtureRequest, running: UpProcess, namespace: Namespace, tmp_path: Path) -> Kubectl:
     """A kubectl in a namespace where pod `box` runs and waits for input."""
     path = run_pod(namespace, "box", shell(ECHO, stdin=True, stdinOnce=True), shell("sleep 1000") | {"name": "side"})
     until(running.cluster, path, lambda pod: pod["status"].get("phase") == "Running")
@@ -73,7 +73,7 @@ def test_a_command_ends_with_its_client(kubectl: Kubectl, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
-def test_ports_are_forwarded(kubectl: Kubectl, running: Upped) -> None:
+def test_ports_are_forwarded(kubectl: Kubectl, running: UpProcess) -> None:
     namespace = Namespace(running.cluster, kubectl.namespace)
     serve = "cd /www-test; exec python3 -u -m http.server --bind $(hostname -i) 8080"
     volume = {"name": "www", "configMap": {"name": "www"}}
@@ -100,7 +100,7 @@ def _page(port: int) -> str:
 
 
 @pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
-def test_what_has_no_process_says_so(kubectl: Kubectl, running: Upped) -> None:
+def test_what_has_no_process_says_so(kubectl: Kubectl, running: UpProcess) -> None:
     namespace = Namespace(running.cluster, kubectl.namespace)
     path = run_pod(namespace, "image", {"name": "main", "image": "nginx"})
     until(running.cluster, path, lambda pod: pod["status"].get("phase") == "Running")

@@ -8,10 +8,10 @@ from kubernetes_asyncio import client, config
 from kubernetes_asyncio.stream import WsApiClient
 
 from tests.contract.support import Namespace, connections_closed
-from tests.scenario.run.upped import Upped, run_pod, shell, until
+from tests.scenario.run.up_process import UpProcess, run_pod, shell, until
 
 
-async def test_a_command_is_run(running: Upped, namespace: Namespace) -> None:
+async def test_a_command_is_run(running: UpProcess, namespace: Namespace) -> None:
     path = run_pod(namespace, "box", shell("sleep 1000"))
     until(running.cluster, path, lambda pod: pod["status"].get("phase") == "Running")
     configuration = client.Configuration()

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.scenario.run.job_runs import JOBS, completed, said
-from tests.scenario.run.upped import upped
+from tests.scenario.run.up_process import up_process
 
 PAGE = Path(__file__).parents[3] / "docs" / "job-plugins.md"
 
@@ -30,7 +30,7 @@ def directory(tmp_path: Path) -> Path:
 
 def test_the_plugin_of_the_page_does_what_it_says(directory: Path) -> None:
     job = yaml.safe_load(block("job.yaml"))
-    with upped(directory / "data", "--memory", f"--plugins-dir={directory / 'plugins'}") as running:
+    with up_process(directory / "data", "--memory", f"--plugins-dir={directory / 'plugins'}") as running:
         namespace = running.namespace()
         completed(namespace, job)
         slots = [f"elastic-worker-{index}.elastic:4" for index in range(2)]

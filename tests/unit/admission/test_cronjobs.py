@@ -1,4 +1,4 @@
-"""What is refused of a CronJob, and what is only told."""
+"""Refusals and warnings for CronJobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cron(*tasks: Manifest, name: str = "c", schedule: str = "@daily", **spec: An
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"),
+    ("manifest", "reported"),
     [
         (cron(schedule=""), "spec.schedule: schedule is required, but got empty; "),
         (cron(schedule="* * *"), "spec.schedule: schedule is not a valid cron expression: expected exactly 5 fields"),
@@ -55,9 +55,9 @@ def cron(*tasks: Manifest, name: str = "c", schedule: str = "@daily", **spec: An
         (cron(template={"tasks": "x"}), "spec.jobTemplate.spec.tasks: Expected `array`"),
     ],
 )
-def test_refused(manifest: Manifest, told: str) -> None:
+def test_refused(manifest: Manifest, reported: str) -> None:
     messages = create(kinds.CRON_JOB, manifest).messages
-    assert any(message.startswith(told) for message in messages), messages
+    assert any(message.startswith(reported) for message in messages), messages
 
 
 @pytest.mark.parametrize("manifest", [cron(), cron(schedule="@every 1h"), cron(name="n" * 47, timeZone="Etc/GMT+1")])

@@ -25,7 +25,7 @@ DIAMOND = (part("a"), part("b", "a"), part("c", "a"), part("d", "b", "c"))
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "reported"),
     [
         ((part("a", "x"),), "spec.flows[0].dependsOn.targets: jobflow Flow is not DAG: vertex is not defined: x"),
         ((part("a", "a"),), "spec.flows: jobflow Flow is not DAG: a → a"),
@@ -54,9 +54,9 @@ DIAMOND = (part("a"), part("b", "a"), part("c", "a"), part("d", "b", "c"))
         ),
     ],
 )
-def test_refused_on_create_and_update(parts: tuple[Manifest, ...], told: str) -> None:
+def test_refused_on_create_and_update(parts: tuple[Manifest, ...], reported: str) -> None:
     for review in (create(kinds.JOB_FLOW, flow(*parts)), update(kinds.JOB_FLOW, flow(*DIAMOND), flow(*parts))):
-        assert any(message.startswith(told) for message in review.messages), review.messages
+        assert any(message.startswith(reported) for message in review.messages), review.messages
 
 
 def test_a_diamond_is_accepted() -> None:

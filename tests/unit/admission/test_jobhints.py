@@ -1,4 +1,4 @@
-"""What a Job asks for in vain is accepted and told."""
+"""Warnings for settings of a Job that have no effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def described(**metadata: Any) -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         (
             job(policies=[policy(event="PodPending")]),
@@ -100,11 +100,11 @@ def described(**metadata: Any) -> Manifest:
         ),
     ],
 )
-def test_what_the_extender_is_notified_of(given: Manifest, told: str) -> None:
+def test_what_the_extender_is_notified_of(given: Manifest, reported: str) -> None:
     review = create(kinds.JOB, given)
     assert review.allowed, review.messages
     (warning,) = review.warnings
-    assert warning.startswith(told)
+    assert warning.startswith(reported)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ RULES: dict[str, tuple[Manifest, str]] = {
             "valid events are [* JobUpdated PodEvicted PodFailed PodPending TaskCompleted TaskFailed Unknown]"
         ),
     ),
-    "event nobody may name": (
+    "event without meaning in policies": (
         job(policies=[policy(event="OutOfSync")]),
         (
             'spec.policies[0].event: Invalid value: "OutOfSync": invalid policy event; '
@@ -254,7 +254,7 @@ GOOD: dict[str, Manifest] = {
         policies=[policy(events=["PodFailed", "PodEvicted"]), policy(exitCode=3), policy(exitCode=4)]
     ),
     "the same event again in one policy": job(policies=[policy(event="PodFailed", events=["PodFailed"])]),
-    "queue nobody looked at yet": job(queue="fresh"),
+    "queue without a status": job(queue="fresh"),
     "child queue": job(queue="child"),
     "tasks in order": job(task("a"), task("b", dependsOn={"name": ["a"]}), minAvailable=1),
     "diamond": job(
@@ -325,7 +325,7 @@ def test_more_pods_than_a_job_can_have_are_refused_and_as_many_are_not() -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         (
             job(policies=[policy(event="PodPending", timeout="5 minutes")]),
@@ -335,6 +335,6 @@ def test_more_pods_than_a_job_can_have_are_refused_and_as_many_are_not() -> None
         (job(runningEstimate="an hour"), "spec.runningEstimate: 'an hour' is not a duration; write numbers with units"),
     ],
 )
-def test_a_duration_that_cannot_be_represented_is_refused(given: Manifest, told: str) -> None:
+def test_a_duration_that_cannot_be_represented_is_refused(given: Manifest, reported: str) -> None:
     (message,) = create(kinds.JOB, given).messages
-    assert message.startswith(told)
+    assert message.startswith(reported)

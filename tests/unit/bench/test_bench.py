@@ -1,4 +1,4 @@
-"""The benches run and print JSON; what they measure is nobody's business here."""
+"""The benchmarks run and print JSON; their figures are not tested."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_right_placement_passes() -> None:
         ([("p0", "a")], 9, ["gang g has 1 of 3 members placed"]),
         ([("q", "b")], 9, ["pod q wants type=x, node b has None"]),
         ([("q", "a"), ("q", "a")], 9, ["pod q is placed twice"]),
-        ([("nobody", "a")], 9, ["pod nobody on node a: no such pod or node"]),
+        ([("unknown", "a")], 9, ["pod unknown on node a: no such pod or node"]),
     ],
 )
 def test_each_rule_is_checked(placements: list[tuple[str, str]], limit: int, expected: list[str]) -> None:

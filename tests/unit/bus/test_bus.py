@@ -1,4 +1,4 @@
-"""One total order, whoever publishes from where."""
+"""Events have one total order, regardless of their publisher."""
 
 from __future__ import annotations
 

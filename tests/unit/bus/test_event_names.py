@@ -1,4 +1,4 @@
-"""A journal tells events apart by their names: no two have the same."""
+"""Event names are unique, because a journal identifies event types by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A journal comes back as it went in, without secrets; a bad disk ends it loudly and stops nobody."""
+"""A journal is read as it was written, without secrets; a disk error ends it with a log line only."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ EVENTS: tuple[Event, ...] = (
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_every_event_comes_back_equal(event: Event) -> None:
     codec = Codec()
-    told = EventRecord(event=msgspec.structs.replace(event, seq=4, at=1.5, cause=2))
-    assert codec.decode(codec.encode(told)) == told
+    reported = EventRecord(event=msgspec.structs.replace(event, seq=4, at=1.5, cause=2))
+    assert codec.decode(codec.encode(reported)) == reported
 
 
 @given(st.sampled_from(EVENTS), st.integers(0, 2**53), st.floats(0, 1e12), st.integers(0, 2**53))
 def test_stamps_survive(event: Event, seq: int, at: float, cause: int) -> None:
     codec = Codec()
-    told = EventRecord(event=msgspec.structs.replace(event, seq=seq, at=at, cause=cause))
-    assert codec.decode(codec.encode(told)) == told
+    reported = EventRecord(event=msgspec.structs.replace(event, seq=seq, at=at, cause=cause))
+    assert codec.decode(codec.encode(reported)) == reported
 
 
 def secretive(text: str = "hush") -> list[Any]:
@@ -170,8 +170,8 @@ def test_a_bus_is_recorded_with_decisions_configuration_and_plugins(tmp_path: Pa
     assert [type(record) for record in written(tmp_path / "j")] == [
         Opened, Configured, PluginSource, Snapshot, EventRecord, Decided,
     ]  # fmt: skip
-    *_, told, decided = written(tmp_path / "j")
-    assert told == EventRecord(event=event)
+    *_, reported, decided = written(tmp_path / "j")
+    assert reported == EventRecord(event=event)
     assert decided == Codec().decided("job", "ns/a", 1, effects)
     assert (tmp_path / "j" / "00000001.jsonl").stat().st_mode & 0o777 == 0o600
 
@@ -257,7 +257,7 @@ def test_a_line_cut_short_is_left_out_and_a_broken_one_is_named(tmp_path: Path) 
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-5])
     assert [type(record) for record in written(tmp_path)] == [Opened, Snapshot]
-    segment.write_bytes(whole + b'{"record":"Told","event":{"type":"Frog"}}\n')
+    segment.write_bytes(whole + b'{"record":"Other","event":{"type":"Frog"}}\n')
     with pytest.raises(JournalError, match=r"line 4.*Frog"):
         written(tmp_path)
     segment.write_bytes(whole.replace(b'"format":1', b'"format":9'))

@@ -1,4 +1,4 @@
-"""How commands tell that a server cannot be reached or does not know them."""
+"""Errors of commands when a server cannot be reached or refuses the credentials."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ def test_the_version_is_printed_by_an_option_too(capsys: pytest.CaptureFixture[s
 def test_help_prints_what_the_option_prints(
     root: click.Group, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def told(arguments: list[str]) -> str:
+    def reported(arguments: list[str]) -> str:
         with contextlib.suppress(SystemExit):  # vcctl returns
             root.main(arguments)
         return capsys.readouterr().out
 
-    option = told([*words, "--help"])
+    option = reported([*words, "--help"])
     assert option.startswith("Usage: ")
-    assert told(["help", *words]) == option
+    assert reported(["help", *words]) == option
 
 
 def test_help_for_what_is_no_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

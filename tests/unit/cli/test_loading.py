@@ -13,12 +13,12 @@ PROGRAM = """
 import click, sys
 from volcanoio.cli.{module} import {group} as root
 
-def told(command, context):
+def reported(command, context):
     command.get_help(context)
     for name, below in getattr(command, "commands", {{}}).items():
-        told(below, click.Context(below, info_name=name, parent=context))
+        reported(below, click.Context(below, info_name=name, parent=context))
 
-told(root, click.Context(root, info_name="{group}"))
+reported(root, click.Context(root, info_name="{group}"))
 try:
     root.main(["version"])
 except SystemExit:

@@ -24,9 +24,9 @@ def test_a_new_plugin_works_passes_its_check_and_its_own_test(
     assert run("plugin", "new", "my-rank", "--dir", tmp_path / "mine") == 0
     assert [path.name for path in sorted((tmp_path / "mine").iterdir())] == ["my_rank.py", "test_my_rank.py"]
     assert run("plugin", "test", tmp_path / "mine" / "my_rank.py") == 0
-    told = capsys.readouterr().out
-    assert "my-rank: ScorerOne" in told
-    assert "FAIL" not in told
+    reported = capsys.readouterr().out
+    assert "my-rank: ScorerOne" in reported
+    assert "FAIL" not in reported
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
     done = subprocess.run(command, cwd=tmp_path / "mine", capture_output=True, text=True, check=False)
     assert "2 passed" in done.stdout, done.stdout
@@ -55,9 +55,9 @@ def test_a_new_plugin_is_refused_under_a_name_that_is_taken(
     name: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("plugin", "new", name, "--dir", tmp_path) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.endswith("choose another name\n")
+    reported = capsys.readouterr().err
+    assert said in reported
+    assert reported.endswith("choose another name\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,9 +103,9 @@ def test_lint_prints_file_line_and_column_and_exits_by_what_it_found(
         '    actions: "alocate"\n'
     )
     assert run("config", "lint", good) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith(f"{good}:2:33: warning: enableTargetJob has no effect")
-    assert told.err == "0 errors, 1 warning\n"
+    reported = capsys.readouterr()
+    assert reported.out.startswith(f"{good}:2:33: warning: enableTargetJob has no effect")
+    assert reported.err == "0 errors, 1 warning\n"
     assert run("config", "lint", bad, mapped) == 1
     problem = 'error: action "alocate" is unknown; did you mean "allocate"?'
     assert capsys.readouterr().out.splitlines() == [f"{bad}:1:11: {problem}", f"{mapped}:6:15: {problem}"]

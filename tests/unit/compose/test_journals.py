@@ -22,6 +22,6 @@ def test_a_reload_is_recorded_as_what_is_in_force(tmp_path: Path) -> None:
         in_force((event,))
     journal.close()
     lines = [msgspec.json.decode(line) for path in tmp_path.iterdir() for line in path.read_bytes().splitlines()]
-    told = [line["text"] for line in lines if "name" in line and "text" in line]
-    assert told[-1] == "second"
+    reported = [line["text"] for line in lines if "name" in line and "text" in line]
+    assert reported[-1] == "second"
     assert [line["origin"] for line in lines if "origin" in line][-1] == "mine.py sha256:2"

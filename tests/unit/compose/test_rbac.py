@@ -31,8 +31,8 @@ class Mine(Operator):
 
 
 def test_the_file_is_what_the_controllers_declare() -> None:
-    told = "config/rbac/controllers.yaml is out of step with the controllers' rules; run `make rbac`"
-    assert (config_path("rbac") / "controllers.yaml").read_text() == render(discover()), told
+    reported = "config/rbac/controllers.yaml is out of step with the controllers' rules; run `make rbac`"
+    assert (config_path("rbac") / "controllers.yaml").read_text() == render(discover()), reported
 
 
 def test_controllers_may_do_what_their_inputs_take() -> None:

@@ -1,4 +1,4 @@
-"""The CronJob controller in a small world: when runs start, what they replace, what is kept, and what is told."""
+"""The CronJob controller on a simulated store: start of runs, replacement, history and Events."""
 
 from __future__ import annotations
 
@@ -69,20 +69,20 @@ def test_a_completed_run_leaves_the_active_list(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "after_two", "told"),
+    ("policy", "after_two", "reported"),
     [
         ("Allow", [f"c-{FIRST}", f"c-{FIRST + 1}"], []),
         ("Forbid", [f"c-{FIRST}"], ["ForbidConcurrent"]),
         ("Replace", [f"c-{FIRST + 1}"], ["SuccessfulDelete"]),
     ],
 )
-def test_concurrency_policies(world: World, policy: str, after_two: list[str], told: list[str]) -> None:
+def test_concurrency_policies(world: World, policy: str, after_two: list[str], reported: list[str]) -> None:
     world.put(kinds.CRON_JOB, cron(concurrencyPolicy=policy))
     world.wait(MINUTE)
     world.phase(f"ns/c-{FIRST}", "Running")
     world.wait(MINUTE)
     assert world.names(kinds.JOB) == after_two
-    assert [reason for reason in reasons(world) if reason != "SuccessfulCreate"] == told
+    assert [reason for reason in reasons(world) if reason != "SuccessfulCreate"] == reported
     assert [reference.name for reference in the(world).status.active] == after_two
 
 
@@ -150,13 +150,13 @@ def test_a_run_may_start_up_to_its_deadline(world: World, late: int, made: list[
     assert world.names(kinds.JOB) == made
 
 
-@pytest.mark.parametrize(("minutes", "told"), [(100, False), (101, True)])
-def test_more_than_a_hundred_missed_runs_are_reported(world: World, minutes: int, told: bool) -> None:
+@pytest.mark.parametrize(("minutes", "reported"), [(100, False), (101, True)])
+def test_more_than_a_hundred_missed_runs_are_reported(world: World, minutes: int, reported: bool) -> None:
     world.put(kinds.CRON_JOB, cron(suspend=True))
     world.wait(minutes * MINUTE)
     world.put(kinds.CRON_JOB, cron(suspend=False))
     assert len(world.names(kinds.JOB)) == 1
-    assert ("TooManyMissedTimes" in reasons(world)) is told
+    assert ("TooManyMissedTimes" in reasons(world)) is reported
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_refused_creates_are_reported_and_retried(world: World) -> None:
 
 
 def test_a_namespace_that_goes_away_is_said_so(world: World) -> None:
-    told = 'jobs "c" is forbidden: unable to create new content in namespace ns because it is being terminated'
-    world.refuse = [(403, told)]
+    reported = 'jobs "c" is forbidden: unable to create new content in namespace ns because it is being terminated'
+    world.refuse = [(403, reported)]
     world.put(kinds.CRON_JOB, cron())
     world.wait(41)
     assert reasons(world) == ["NamespaceTerminating"]

@@ -135,7 +135,7 @@ def test_every_is_whole_seconds_and_counts_from_the_last_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", "the schedule is empty"),
         ("* * * *", "expected exactly 5 fields (minute, hour, day of month, month, weekday), found 4"),
@@ -151,10 +151,10 @@ def test_every_is_whole_seconds_and_counts_from_the_last_run() -> None:
         ("TZ=Europe/Berlin", "the schedule is empty"),
     ],
 )
-def test_errors_are_reported(text: str, told: str) -> None:
+def test_errors_are_reported(text: str, reported: str) -> None:
     with pytest.raises(ScheduleError) as raised:
         parse(text)
-    assert told in str(raised.value)
+    assert reported in str(raised.value)
 
 
 @pytest.mark.parametrize(

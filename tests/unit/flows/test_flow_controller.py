@@ -1,4 +1,4 @@
-"""The JobFlow controller in a small world: order, probes, patches, phases, what is kept, and what is told."""
+"""The JobFlow controller on a simulated store: order, probes, patches, phases, retention and Events."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ def test_a_probe_of_an_unknown_task_is_reported(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "reported"),
     [
         ((part("a", "b"), part("b", "a")), "jobflow Flow is not DAG: a → b → a"),
         ((part("a", "x"),), "spec.flows[0].dependsOn.targets: jobflow Flow is not DAG: vertex is not defined: x"),
@@ -316,11 +316,11 @@ def test_a_probe_of_an_unknown_task_is_reported(world: World) -> None:
     ],
 )
 def test_a_flow_that_bypassed_admission_gets_an_event_with_its_errors(
-    world: World, parts: tuple[Manifest, ...], told: str
+    world: World, parts: tuple[Manifest, ...], reported: str
 ) -> None:
     world.put(kinds.JOB_FLOW, flow(*parts))
     assert world.names(kinds.JOB) == []
-    assert told in world.events[0]
+    assert reported in world.events[0]
     world.put(kinds.JOB_FLOW, flow(part("a")))
     assert world.names(kinds.JOB) == ["f-a"]
 

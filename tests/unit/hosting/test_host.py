@@ -1,4 +1,4 @@
-"""The host's pure half, driven event by event through a controller that notes what it is told."""
+"""The pure part of the host, driven event by event with a controller that records its events."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def owner_keys(obj: ApiObject) -> Iterable[str]:
 
 
 class Notes(msgspec.Struct, frozen=True):
-    """The state: what was told, and the objects that are there."""
+    """State: received events, and existing objects."""
 
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
 
 
@@ -61,9 +61,9 @@ class Notebook:
 
     def reduce(self, state: Notes, event: ControllerEvent, view: View) -> Step[Notes]:
         self.views.append((view.key, view.synced, tuple(view.in_flight)))
-        told = (*state.told, f"{type(event).__name__}@{event.seq}")
+        reported = (*state.reported, f"{type(event).__name__}@{event.seq}")
         if not isinstance(event, Observed) or event.resource not in (PRIMARY.resource, SECONDARY.resource):
-            return Step(msgspec.structs.replace(state, told=told))
+            return Step(msgspec.structs.replace(state, reported=reported))
         meta = event.obj.metadata
         if "bomb" in meta.labels:
             raise RuntimeError(meta.labels["bomb"])
@@ -82,11 +82,11 @@ class Notebook:
             stages = [(StartTimer(name=meta.labels["timer"], due=view.now + 60),)]
         if "ask" in meta.labels:
             stages = [(Ask(question=7, event=LifecycleEvent(name="PodFailed", job_uid="u", version=0)),)]
-        return Step(Notes(told, tuple(sorted(here))) if here else None, tuple(stages))
+        return Step(Notes(reported, tuple(sorted(here))) if here else None, tuple(stages))
 
 
 class Bench:
-    """A host, a running seq, and what it was told of faults."""
+    """A host, a running seq, and its reported faults."""
 
     def __init__(self) -> None:
         self.controller = Notebook()
@@ -102,9 +102,9 @@ class Bench:
         for kind in (PRIMARY, SECONDARY, kinds.PRIORITY_CLASS):
             self.send(Synced(resource=kind.resource))
 
-    def told(self, key: str = "ns/a") -> tuple[str, ...]:
+    def reported(self, key: str = "ns/a") -> tuple[str, ...]:
         state = self.host["notebook"].state(key)
-        return state.told if state else ()
+        return state.reported if state else ()
 
 
 def meta(name: str, **labels: str) -> ObjectMeta:
@@ -141,9 +141,9 @@ def test_nothing_is_synced_before_all_is_listed_and_then_every_key_is_reduced_on
     bench.send(appeared("a"))
     bench.send(Synced(resource=PRIMARY.resource))
     bench.send(Synced(resource=SECONDARY.resource))
-    assert bench.told() == ("Observed@1",)
+    assert bench.reported() == ("Observed@1",)
     bench.send(Synced(resource=kinds.PRIORITY_CLASS.resource))
-    assert bench.told() == ("Observed@1", "Synced@4")
+    assert bench.reported() == ("Observed@1", "Synced@4")
     assert [synced for _, synced, _ in bench.controller.views] == [False, True]
 
 
@@ -169,12 +169,12 @@ def test_a_reference_wakes_only_the_keys_that_looked_it_up() -> None:
     bench.send(appeared("b"))
     high = PriorityClass(metadata=ObjectMeta(name="high"), value=1)
     bench.send(Observed(resource=kinds.PRIORITY_CLASS.resource, change=Change.APPEARED, object=high))
-    assert bench.told("ns/a") == ("Observed@4", "Observed@6")
-    assert bench.told("ns/b") == ("Observed@5",)
+    assert bench.reported("ns/a") == ("Observed@4", "Observed@6")
+    assert bench.reported("ns/b") == ("Observed@5",)
     bench.send(gone("a"))
     bench.send(Observed(resource=kinds.PRIORITY_CLASS.resource, change=Change.GONE, object=high))
     assert bench.host["notebook"].keys == ["ns/b"]
-    assert bench.told("ns/b") == ("Observed@5",)
+    assert bench.reported("ns/b") == ("Observed@5",)
 
 
 def test_looking_up_what_was_not_declared_is_the_authors_fault() -> None:
@@ -259,11 +259,11 @@ def test_a_reducer_that_raises_stops_its_key_only_and_is_rebuilt_from_the_cache(
     assert (fault.key, [line.seq for line in fault.history]) == ("ns/a", [4, 6])
     assert "boom" in str(fault)
     bench.send(appeared("b"))
-    assert len(bench.told("ns/b")) == 2
-    bench.send(appeared("a"))  # mended meanwhile, but not reduced before the back-off has passed
-    assert bench.told("ns/a") == ()
+    assert len(bench.reported("ns/b")) == 2
+    bench.send(appeared("a"))  # fixed meanwhile, but not reduced before the back-off has passed
+    assert bench.reported("ns/a") == ()
     bench.send(TimerFired(controller="notebook", key="ns/a", name=REBUILD_TIMER))
-    assert bench.told("ns/a") == ("Observed@9", "Synced@9")
+    assert bench.reported("ns/a") == ("Observed@9", "Synced@9")
     assert [synced for key, synced, _ in bench.controller.views if key == "ns/a"][-2:] == [False, True]
 
 

@@ -179,7 +179,7 @@ class World:
 
     # Time passing.
 
-    def settle(self, *, admit: bool = True, limit: int = 2000) -> World:
+    def run_until_stable(self, *, admit: bool = True, limit: int = 2000) -> World:
         """Run until nothing moves; with `admit` the scheduler plays along."""
         for _ in range(limit):
             if not self.step():
@@ -205,7 +205,7 @@ class World:
     def pass_time(self, seconds: float) -> World:
         """Let time pass, and everything react to it."""
         self.elapse(seconds)
-        return self.settle()
+        return self.run_until_stable()
 
     def elapse(self, seconds: float) -> None:
         """Let timers fire that fall due."""
@@ -221,7 +221,7 @@ class World:
             if known == timer:
                 del self.timers[name]
                 self.inbox.append(TimerFired(controller="job-controller", key=key, name=timer, at=self.now))
-        self.settle()
+        self.run_until_stable()
 
     def answer(self, decision: Decision | None = None) -> None:
         """Answer the first held question, by the policy unless a decision is given."""
@@ -330,8 +330,8 @@ class World:
             self.collisions += [key] if taken else []
             return (409, f"{effect.resource} {key} already exists") if taken else None
         there = self.objects.get((effect.resource, f"{effect.namespace}/{effect.name}"))
-        if isinstance(effect, Patch) and (told := self.refusals.get(f"{effect.resource}/{effect.subresource}")):
-            return told
+        if isinstance(effect, Patch) and (reported := self.refusals.get(f"{effect.resource}/{effect.subresource}")):
+            return reported
         if isinstance(effect, Delete):
             return (409, "uid") if there is not None and there["metadata"]["uid"] != effect.uid else None
         if there is None:

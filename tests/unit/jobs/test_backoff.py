@@ -34,7 +34,7 @@ def failed(answer: Answer, pods: int = 1, **fields: object) -> World:
     """A job all of whose pods have failed."""
     world = World(policy=Asked(answer))
     world.submit(spec(task(replicas=pods), **fields))
-    world.settle()
+    world.run_until_stable()
     fail(world)
     return world
 
@@ -42,10 +42,10 @@ def failed(answer: Answer, pods: int = 1, **fields: object) -> World:
 def fail(world: World) -> None:
     for name in world.pods():
         world.phase(name, "Running")
-    world.settle()
+    world.run_until_stable()
     for name in world.pods():
         world.phase(name, "Failed", 1)
-    world.settle()
+    world.run_until_stable()
 
 
 def phase(world: World) -> str:
@@ -70,14 +70,14 @@ def test_a_pod_is_retried_after_longer_and_longer_times_until_the_retries_are_us
 def test_the_job_shows_which_action_it_waits_for() -> None:
     world = failed(doubling, pods=3)
     state = world.job().status.state
-    told = "RestartPod follows at 2023-11-14T22:13:22Z, as an answer to PodFailed of 3 pods of task t"
-    assert state.message == told
+    reported = "RestartPod follows at 2023-11-14T22:13:22Z, as an answer to PodFailed of 3 pods of task t"
+    assert state.message == reported
 
 
 def test_a_declared_time_limit_keeps_a_failed_job_from_ending_too() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=[{"event": "PodFailed", "action": "RestartJob", "timeout": "1m"}]))
-    world.settle()
+    world.run_until_stable()
     fail(world)
     assert phase(world) == "Running"
     world.pass_time(60)
@@ -87,9 +87,9 @@ def test_a_declared_time_limit_keeps_a_failed_job_from_ending_too() -> None:
 def test_a_completed_task_whose_restart_is_pending_does_not_complete_the_job() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=[{"event": "TaskCompleted", "action": "RestartJob", "timeout": "1m"}]))
-    world.settle().phase("job-t-0", "Running")
-    world.settle().phase("job-t-0", "Succeeded")
-    assert phase(world.settle()) == "Running"
+    world.run_until_stable().phase("job-t-0", "Running")
+    world.run_until_stable().phase("job-t-0", "Succeeded")
+    assert phase(world.run_until_stable()) == "Running"
     world.pass_time(60)
     assert (phase(world), world.job().status.version) == ("Pending", 1)
 
@@ -98,19 +98,19 @@ def test_a_job_does_not_wait_to_be_completed_where_it_is_complete() -> None:
     policies = [{"event": "TaskCompleted", "action": "CompleteJob", "timeout": "1m"}]
     world = World()
     world.submit(spec(task(replicas=1), policies=policies))
-    world.settle().phase("job-t-0", "Running")
-    world.settle().phase("job-t-0", "Succeeded")
-    assert phase(world.settle()) == "Completed"
+    world.run_until_stable().phase("job-t-0", "Running")
+    world.run_until_stable().phase("job-t-0", "Succeeded")
+    assert phase(world.run_until_stable()) == "Completed"
 
 
 def test_a_job_with_enough_successes_does_not_wait_for_the_retry_of_another_pod() -> None:
     world = World(policy=Asked(doubling))
     world.submit(spec(task(replicas=2), minAvailable=1, minSuccess=1))
-    for name in world.settle().pods():
+    for name in world.run_until_stable().pods():
         world.phase(name, "Running")
-    world.settle().phase("job-t-0", "Failed", 1)
-    world.settle().phase("job-t-1", "Succeeded")
-    assert phase(world.settle()) == "Completed"
+    world.run_until_stable().phase("job-t-0", "Failed", 1)
+    world.run_until_stable().phase("job-t-1", "Succeeded")
+    assert phase(world.run_until_stable()) == "Completed"
 
 
 def test_a_retry_that_became_pointless_lets_the_job_end() -> None:
@@ -141,10 +141,10 @@ def test_a_job_ends_once_no_policy_holds_it() -> None:
 def test_an_eviction_that_a_policy_held_the_job_for_is_asked_about_again() -> None:
     world = World(policy=Asked(after_a_look))
     world.submit(spec(task(replicas=2)))
-    for name in world.settle().pods():
+    for name in world.run_until_stable().pods():
         world.phase(name, "Running")
-    world.settle().remove("pods", "default/job-t-1")
-    world.settle()
+    world.run_until_stable().remove("pods", "default/job-t-1")
+    world.run_until_stable()
     assert list(world.pods()) == ["job-t-0"]
     world.pass_time(10)
     assert world.asked == ["PodEvicted job-t-1"] * 2
@@ -155,8 +155,8 @@ def test_a_change_of_the_spec_that_a_policy_held_the_job_for_is_asked_about_agai
     held = Hold(reason="the team lead decides", until=START + 10)
     world = World(policy=Asked(lambda context: held if context.now < START + 10 else Abstain()))
     world.submit(spec(task(replicas=2)))
-    world.settle().change("jobs.batch.volcano.sh", "default/job", {"spec": {"tasks": [task(replicas=3)]}})
-    world.settle()
+    world.run_until_stable().change("jobs.batch.volcano.sh", "default/job", {"spec": {"tasks": [task(replicas=3)]}})
+    world.run_until_stable()
     assert len(world.pods()) == 2
     world.pass_time(10)
     assert world.asked == ["JobUpdated"] * 2
@@ -176,9 +176,9 @@ def test_a_controller_killed_anywhere_retries_as_if_it_had_not_been(answer: Answ
     def lived(killed: list[int]) -> tuple[object, ...]:
         world = World(policy=Asked(answer))
         world.submit(spec(task(replicas=2)))
-        for name in world.settle().pods():
+        for name in world.run_until_stable().pods():
             world.phase(name, "Running")
-        world.settle()
+        world.run_until_stable()
         world.remove("pods", "default/job-t-1") if evicted else world.phase("job-t-1", "Failed", 1)
         world.phase("job-t-0", "Failed", 1)
         for seconds in (0, 2, 8):
@@ -186,7 +186,7 @@ def test_a_controller_killed_anywhere_retries_as_if_it_had_not_been(answer: Answ
             for _ in range(killed.pop(0)):
                 world.step()
             world.crash()
-            world.settle()
+            world.run_until_stable()
         status = world.job().status
         return status.state.phase, status.retry_count, [pod.status.phase for pod in world.pods().values()]
 

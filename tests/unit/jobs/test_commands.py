@@ -15,10 +15,10 @@ COMMANDS = "commands.bus.volcano.sh"
 def running() -> World:
     world = World()
     world.submit(spec(task(replicas=2)))
-    world.settle()
+    world.run_until_stable()
     for pod in world.pods():
         world.phase(pod, "Running")
-    return world.settle()
+    return world.run_until_stable()
 
 
 def test_the_intent_names_the_command_in_the_write_that_carries_it_out() -> None:
@@ -38,7 +38,7 @@ def test_a_command_acts_once_wherever_we_are_killed(steps: int) -> None:
     for _ in range(steps):
         world.step()
     world.crash()
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert (status.version, status.retry_count, status.state.phase) == (1, 1, "Pending")
     assert not world.names(COMMANDS)
@@ -49,7 +49,7 @@ def test_commands_act_in_the_order_they_were_issued() -> None:
     world = running()
     world.command("AbortJob", name="a")
     world.command("ResumeJob", name="b")
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase in ("Pending", "Running")
     assert [reason for _, reason, _ in world.records if reason == "CommandIssued"] == ["CommandIssued"] * 2
 
@@ -59,7 +59,7 @@ def test_commands_act_in_the_order_they_were_issued() -> None:
     [
         ("Explode", "job", "", "unknown action"),
         ("AbortJob", "job", "uid-of-another", "older job"),
-        ("AbortJob", "nobody", "", "does not exist"),
+        ("AbortJob", "missing", "", "does not exist"),
         ("ResumeJob", "job", "", "changes nothing while the job is Running"),
         ("RestartTask", "job", "", "names no task"),
     ],
@@ -69,7 +69,7 @@ def test_a_command_that_cannot_be_carried_out_is_deleted_and_reported(
 ) -> None:
     world = running()
     world.command(action, job=job, name="c", uid=uid)
-    world.settle()
+    world.run_until_stable()
     assert not world.names(COMMANDS)
     assert world.job().status.state.phase == "Running"
     kind, reason, message = world.records[-1]
@@ -81,6 +81,6 @@ def test_a_command_without_effect_in_this_phase_is_only_deleted() -> None:
     world = running()
     before = world.job().status
     world.command("ResumeJob")
-    world.settle()
+    world.run_until_stable()
     assert not world.names(COMMANDS)
     assert world.job().status == before

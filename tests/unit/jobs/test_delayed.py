@@ -17,12 +17,12 @@ TOO_LONG_PENDING = [{"event": "PodPending", "action": "AbortJob", "timeout": "30
 def failed(policies: Any = LATER) -> World:
     world = World()
     world.submit(spec(task(replicas=2), policies=policies))
-    world.settle()
+    world.run_until_stable()
     for pod in world.pods():
         world.phase(pod, "Running")
-    world.settle()
+    world.run_until_stable()
     world.phase("job-t-0", "Failed", 1)
-    return world.settle()
+    return world.run_until_stable()
 
 
 def stored(world: World) -> bool:
@@ -45,7 +45,7 @@ def test_the_timer_starts_only_once_the_action_is_stored() -> None:
     world.job()
     fresh = World()
     fresh.submit(spec(task(replicas=1), policies=LATER))
-    fresh.settle()
+    fresh.run_until_stable()
     fresh.phase("job-t-0", "Failed", 1)
     while not fresh.timers:
         assert fresh.step()
@@ -57,7 +57,7 @@ def test_overdue_at_start_means_once_and_now(away: int) -> None:
     world = failed()
     world.now += away
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.version == (1 if away > 60 else 0)
     world.pass_time(600)
     assert world.job().status.version == 1
@@ -68,10 +68,10 @@ def test_overdue_at_start_means_once_and_now(away: int) -> None:
 def test_a_pending_pod_that_runs_in_time_cancels() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=TOO_LONG_PENDING))
-    world.settle()
+    world.run_until_stable()
     assert stored(world)
     world.phase("job-t-0", "Running")
-    world.settle()
+    world.run_until_stable()
     assert not stored(world)
     world.pass_time(60)
     assert world.job().status.state.phase == "Running"
@@ -80,7 +80,7 @@ def test_a_pending_pod_that_runs_in_time_cancels() -> None:
 def test_a_pod_pending_too_long_aborts() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=TOO_LONG_PENDING))
-    world.settle()
+    world.run_until_stable()
     world.pass_time(31)
     assert world.job().status.state.phase == "Aborted"
 
@@ -88,23 +88,23 @@ def test_a_pod_pending_too_long_aborts() -> None:
 def test_an_evicted_pod_whose_successor_runs_cancels() -> None:
     world = failed(policies=[{"event": "PodEvicted", "action": "RestartJob", "timeout": "1m"}])
     world.remove("pods", "default/job-t-1")
-    world.settle()
+    world.run_until_stable()
     assert stored(world)
     world.phase("job-t-1", "Running")
-    world.settle()
+    world.run_until_stable()
     assert not stored(world)
 
 
 def test_what_failed_while_its_pod_was_pending_is_answered_although_the_pod_runs_later() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=[{"event": "*", "action": "AbortJob", "timeout": "30s"}]))
-    world.settle()
+    world.run_until_stable()
     restarted = {"initContainerStatuses": [{"name": "i", "restartCount": 5}]}
     world.change("pods", "default/job-t-0", {"status": restarted})
-    world.settle()
+    world.run_until_stable()
     assert world.asked == ["PodPending job-t-0", "TaskFailed job-t-0"]
     world.phase("job-t-0", "Running")
-    world.settle().pass_time(30)
+    world.run_until_stable().pass_time(30)
     assert world.job().status.state.phase == "Aborted"
 
 
@@ -113,12 +113,12 @@ def test_a_completed_task_is_waited_for_once_also_by_a_fresh_process_after_it_wa
     policies = [{"event": "TaskCompleted", "action": "RestartTask", "timeout": "30s"}]
     world.submit(spec(task(replicas=2), policies=policies, minAvailable=1))
     for phase in ("Running", "Succeeded"):
-        for pod in world.settle().pods():
+        for pod in world.run_until_stable().pods():
             world.phase(pod, phase)
-    world.settle().change("jobs.batch.volcano.sh", "default/job", {"spec": {"tasks": [task(replicas=1)]}})
-    before = read_stored(world.settle().job().status).delayed
+    world.run_until_stable().change("jobs.batch.volcano.sh", "default/job", {"spec": {"tasks": [task(replicas=1)]}})
+    before = read_stored(world.run_until_stable().job().status).delayed
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert world.asked.count("TaskCompleted job-t-1") == 1
     assert world.asked.count("TaskCompleted job-t-0") == 1
     assert read_stored(world.job().status).delayed == before
@@ -128,7 +128,7 @@ def test_an_executed_job_action_cancels_the_others() -> None:
     policies = [*LATER, {"event": "TaskFailed", "action": "RestartTask"}]
     world = failed(policies=policies)
     world.command("RestartJob")
-    world.settle()
+    world.run_until_stable()
     assert not stored(world)
     world.pass_time(100)
     assert world.job().status.version == 1
@@ -137,25 +137,25 @@ def test_an_executed_job_action_cancels_the_others() -> None:
 def test_an_action_that_comes_after_the_jobs_end_is_reported() -> None:
     world = World()
     world.submit(spec(task(replicas=2), minAvailable=1, minSuccess=1, policies=LATER))
-    for pod in world.settle().pods():
+    for pod in world.run_until_stable().pods():
         world.phase(pod, "Running")
-    world.settle().phase("job-t-0", "Failed", 1)
-    world.settle().phase("job-t-1", "Succeeded")
-    world.settle()
+    world.run_until_stable().phase("job-t-0", "Failed", 1)
+    world.run_until_stable().phase("job-t-1", "Succeeded")
+    world.run_until_stable()
     assert world.job().status.state.phase == "Completed"
     world.pass_time(61)
     assert (world.job().status.state.phase, world.job().status.version, stored(world)) == ("Completed", 0, False)
-    told = "action RestartJob was due, and changes nothing: the job is Completed by now"
-    assert world.records.count(("Normal", "ExecuteAction", told)) == 1
+    reported = "action RestartJob was due, and changes nothing: the job is Completed by now"
+    assert world.records.count(("Normal", "ExecuteAction", reported)) == 1
 
 
 def test_a_delayed_action_is_stored_while_what_vanished_at_once_waits_to_be_made_again() -> None:
     world = World()
     world.submit(spec(task(replicas=2), policies=[{"event": "PodEvicted", "action": "AbortJob", "timeout": "5s"}]))
     for pod in ("job-t-0", "job-t-1"):
-        world.settle()
+        world.run_until_stable()
         world.remove("pods", f"default/{pod}")
-    world.settle()
+    world.run_until_stable()
     assert sorted(world.pods()) == ["job-t-0"]
     assert [entry.pods for entry in read_stored(world.job().status).delayed] == ["0-1"]
     assert world.job().status.pending == 1
@@ -165,7 +165,7 @@ def test_an_action_is_carried_out_in_time_while_what_vanished_at_once_waits_to_b
     world = World()
     world.submit(spec(task(replicas=1), policies=[{"event": "PodEvicted", "action": "AbortJob", "timeout": "20s"}]))
     for _ in range(205):
-        world.settle()
+        world.run_until_stable()
         world.remove("pods", "default/job-t-0")
         world.pass_time(0.1)
     assert world.job().status.state.phase == "Aborted"
@@ -176,9 +176,9 @@ def test_a_fresh_process_waits_for_no_pod_that_a_restart_is_about_to_replace() -
     for steps in range(40):
         world = World(graceful=True)
         world.submit(spec(task(replicas=2), policies=policies))
-        world.settle().elapse(5)
+        world.run_until_stable().elapse(5)
         for _ in range(steps):
             world.step()
         world.crash()
-        world.settle()
+        world.run_until_stable()
         assert (world.job().status.state.phase, stored(world)) == ("Restarting", False), steps

@@ -1,4 +1,4 @@
-"""A queue that extends to other clusters: job and pods say so, for whoever forwards them."""
+"""Jobs and pods of a queue that extends to other clusters are marked for forwarding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def submitted() -> World:
 
 
 def test_job_and_pods_are_marked() -> None:
-    world = submitted().settle()
+    world = submitted().run_until_stable()
     assert world.job().metadata.annotations[FORWARDING] == "true"
     for pod in world.pods().values():
         assert (pod.metadata.annotations[FORWARDING], pod.metadata.labels[FORWARDING]) == ("true", "true")
@@ -31,7 +31,7 @@ def test_no_pod_is_made_before_the_job_is_marked(steps: int) -> None:
     for _ in range(steps):
         world.step()
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert all(FORWARDING in pod.metadata.labels for pod in world.pods().values())
     assert len(world.pods()) == 2
 
@@ -39,6 +39,6 @@ def test_no_pod_is_made_before_the_job_is_marked(steps: int) -> None:
 def test_other_queues_mark_nothing() -> None:
     world = World()
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     assert FORWARDING not in world.job().metadata.annotations
     assert all(FORWARDING not in pod.metadata.labels for pod in world.pods().values())

@@ -1,4 +1,4 @@
-"""Lifecycles as a user sees them: what happens to a job, told by phases, pods and counts."""
+"""Lifecycles of jobs as users see them: phases, pods and counts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def running(*tasks: Manifest, **fields: Any) -> World:
     """A world with one job whose pods all run."""
     world = World(graceful=fields.pop("graceful", False))
     world.submit(spec(*tasks, **fields))
-    world.settle()
+    world.run_until_stable()
     for pod in world.pods():
         world.phase(pod, "Running")
-    return world.settle()
+    return world.run_until_stable()
 
 
 def phases(world: World) -> list[str]:
@@ -31,11 +31,11 @@ def phases(world: World) -> list[str]:
 def test_pods_wait_until_the_scheduler_admits_the_pod_group() -> None:
     world = World()
     world.submit(spec(task(replicas=3)))
-    world.settle(admit=False)
+    world.run_until_stable(admit=False)
     assert world.job().status.state.phase == "Pending"
     assert world.names("podgroups.scheduling.volcano.sh") == [f"job-{world.job().metadata.uid}"]
     assert not world.pods()
-    world.settle()
+    world.run_until_stable()
     assert list(world.pods()) == ["job-t-0", "job-t-1", "job-t-2"]
     assert world.job().status.pending == 3
 
@@ -45,7 +45,7 @@ def test_a_job_runs_to_completion_and_keeps_its_counts() -> None:
     assert world.job().status.state.phase == "Running"
     for pod in world.pods():
         world.phase(pod, "Succeeded")
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert (status.state.phase, status.succeeded, status.task_status_count["t"].phase) == (
         "Completed",
@@ -62,15 +62,15 @@ def test_any_event_restarts_the_whole_job_and_the_last_failure_never_passes_thro
     world = running(task(replicas=2), policies=[{"event": "*", "action": "RestartJob"}])
     world.phase("job-t-0", "Failed", 1)
     world.phase("job-t-1", "Failed", 1)
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert "Failed" not in phases(world)
     assert (status.state.phase, status.retry_count, status.version) == ("Pending", 1, 1)
     for pod in world.pods():
         world.phase(pod, "Running")
-    for pod in world.settle().pods():
+    for pod in world.run_until_stable().pods():
         world.phase(pod, "Succeeded")
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert (status.state.phase, status.retry_count) == ("Completed", 1)
 
@@ -80,9 +80,9 @@ def test_with_retries_used_up_the_job_fails_and_its_ended_pods_are_kept() -> Non
     for _ in range(2):
         for pod in world.pods():
             world.phase(pod, "Running")
-        world.settle()
+        world.run_until_stable()
         world.phase("job-t-0", "Failed", 1)
-        world.settle()
+        world.run_until_stable()
     status = world.job().status
     assert (status.state.phase, status.retry_count, status.failed, status.running) == ("Failed", 2, 1, 0)
     assert list(world.pods()) == ["job-t-0"]
@@ -91,18 +91,18 @@ def test_with_retries_used_up_the_job_fails_and_its_ended_pods_are_kept() -> Non
 def test_without_policies_failed_pods_end_the_job_once_all_have_ended() -> None:
     world = running(task(replicas=2))
     world.phase("job-t-0", "Failed", 1)
-    assert world.settle().job().status.state.phase == "Running"
+    assert world.run_until_stable().job().status.state.phase == "Running"
     world.phase("job-t-1", "Succeeded")
-    assert world.settle().job().status.state.phase == "Failed"
+    assert world.run_until_stable().job().status.state.phase == "Failed"
 
 
 def test_a_completed_task_completes_the_job_and_ends_the_others() -> None:
     workers = task("worker", 2, policies=[{"event": "TaskCompleted", "action": "CompleteJob"}])
     world = running(task("ps", 1), workers, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
     world.phase("job-worker-0", "Succeeded")
-    assert world.settle().job().status.state.phase == "Running"
+    assert world.run_until_stable().job().status.state.phase == "Running"
     world.phase("job-worker-1", "Succeeded")
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert (status.state.phase, status.succeeded, status.retry_count) == ("Completed", 2, 0)
     assert list(world.pods()) == ["job-worker-0", "job-worker-1"]
@@ -111,7 +111,7 @@ def test_a_completed_task_completes_the_job_and_ends_the_others() -> None:
 def test_an_eviction_restarts_without_costing_a_retry() -> None:
     world = running(task(replicas=2), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
     world.remove("pods", "default/job-t-1")
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert (status.state.phase, status.version, status.retry_count) == ("Pending", 1, 0)
     assert {pod.metadata.annotations["volcano.sh/job-version"] for pod in world.pods().values()} == {"1"}
@@ -121,9 +121,9 @@ def test_a_pod_that_fails_while_it_is_being_evicted_is_an_eviction_and_no_failur
     world = running(policies=RESTART_ON_FAILURE)
     world.remove("pods", "default/job-t-0", graceful=True)
     world.phase("job-t-0", "Failed", 137)
-    world.settle()
+    world.run_until_stable()
     world.vanish()
-    world.settle()
+    world.run_until_stable()
     assert world.asked == ["PodEvicted job-t-0"]
     assert world.job().status.retry_count == 0
 
@@ -134,9 +134,9 @@ def test_scaling_down_is_no_eviction(graceful: bool) -> None:
         task(replicas=4, minAvailable=2), policies=[{"event": "*", "action": "RestartJob"}], graceful=graceful
     )
     world.change("jobs.batch.volcano.sh", "default/job", {"spec": spec(task(replicas=2, minAvailable=2))})
-    world.settle()
+    world.run_until_stable()
     world.vanish()
-    world.settle()
+    world.run_until_stable()
     assert list(world.pods()) == ["job-t-0", "job-t-1"]
     assert world.asked == ["JobUpdated"]
     assert world.job().status.state.phase == "Running"
@@ -145,7 +145,7 @@ def test_scaling_down_is_no_eviction(graceful: bool) -> None:
 def test_scaling_up_creates_the_missing_pods_and_updates_hosts_and_group() -> None:
     world = running(task(replicas=2), plugins={"svc": []})
     world.change("jobs.batch.volcano.sh", "default/job", {"spec": spec(task(replicas=3))})
-    world.settle()
+    world.run_until_stable()
     assert len(world.pods()) == 3
     hosts = world.objects["configmaps", "default/job-svc"]["data"]
     assert hosts["VC_T_NUM"] == "3"
@@ -158,15 +158,15 @@ def test_scaling_up_creates_the_missing_pods_and_updates_hosts_and_group() -> No
 def test_abort_and_resume_keep_finished_pods_and_cost_no_retry() -> None:
     world = running(task(replicas=2, minAvailable=1), plugins={"ssh": []})
     world.phase("job-t-0", "Succeeded")
-    world.settle()
+    world.run_until_stable()
     world.command("AbortJob")
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert (status.state.phase, status.succeeded, status.running) == ("Aborted", 1, 0)
     assert not world.names("commands.bus.volcano.sh")
     assert not world.names("secrets")
     world.command("ResumeJob")
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert (status.state.phase, status.retry_count, status.succeeded, status.pending) == ("Running", 0, 1, 1)
     assert world.names("secrets") == ["job-ssh"]
@@ -178,12 +178,12 @@ def test_abort_and_resume_keep_finished_pods_and_cost_no_retry() -> None:
 def test_commands_are_not_lost_while_restarting(action: Any, phase: Any) -> None:
     world = running(policies=RESTART_ON_FAILURE, graceful=True)
     world.phase("job-t-0", "Failed", 1)
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == "Restarting"
     world.command(action)
-    world.settle()
+    world.run_until_stable()
     world.vanish()
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == phase
 
 
@@ -193,7 +193,7 @@ def test_restart_pod_replaces_that_pod_alone() -> None:
     groups = world.names(kinds.POD_GROUP.resource)
     secret = world.objects["secrets", "default/job-ssh"]["metadata"]["uid"]
     world.phase("job-t-0", "Failed", 1)
-    world.settle()
+    world.run_until_stable()
     after = {name: pod.metadata.uid for name, pod in world.pods().items()}
     status = world.job().status
     assert after["job-t-0"] != before["job-t-0"]
@@ -207,7 +207,7 @@ def test_restart_task_replaces_its_pods_alone() -> None:
     world = running(task("a", 2), task("b", 1), policies=[{"event": "PodFailed", "action": "RestartTask"}])
     before = {name: pod.metadata.uid for name, pod in world.pods().items()}
     world.phase("job-a-1", "Failed", 1)
-    world.settle()
+    world.run_until_stable()
     after = {name: pod.metadata.uid for name, pod in world.pods().items()}
     assert {name for name in after if after[name] != before[name]} == {"job-a-0", "job-a-1"}
 
@@ -217,7 +217,7 @@ def test_restart_partition_replaces_its_pods_alone() -> None:
     world = running(parts, policies=[{"event": "PodFailed", "action": "RestartPartition"}])
     before = {name: pod.metadata.uid for name, pod in world.pods().items()}
     world.phase("job-a-2", "Failed", 1)
-    world.settle()
+    world.run_until_stable()
     after = {name: pod.metadata.uid for name, pod in world.pods().items()}
     assert {name for name in after if after[name] != before[name]} == {"job-a-2", "job-a-3"}
 
@@ -225,7 +225,7 @@ def test_restart_partition_replaces_its_pods_alone() -> None:
 def test_restart_pod_after_an_eviction_makes_the_pod_again() -> None:
     world = running(policies=[{"event": "PodEvicted", "action": "RestartPod"}])
     world.remove("pods", "default/job-t-0")
-    world.settle()
+    world.run_until_stable()
     assert list(world.pods()) == ["job-t-0", "job-t-1"]
     assert world.job().status.retry_count == 0
     assert "Restarting" in phases(world)
@@ -235,14 +235,14 @@ def test_exit_codes_choose_the_action() -> None:
     policies = [{"exitCode": 3, "action": "RestartJob"}, {"exitCode": 4, "action": "TerminateJob"}]
     world = running(policies=policies)
     world.phase("job-t-0", "Failed", 4)
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == "Terminated"
 
 
 def test_min_success_completes_early_and_the_rest_is_ended() -> None:
     world = running(task(replicas=3, minAvailable=1), minSuccess=1)
     world.phase("job-t-1", "Succeeded")
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == "Completed"
     assert list(world.pods()) == ["job-t-1"]
 
@@ -252,7 +252,7 @@ def test_unknown_pod_group_raises_unknown_also_after_a_restart() -> None:
     for expected in (1, 2):
         group = world.names(kinds.POD_GROUP.resource)[0]
         world.change(kinds.POD_GROUP.resource, f"default/{group}", {"status": {"phase": "Unknown"}})
-        world.settle()
+        world.run_until_stable()
         assert world.job().status.version == expected
 
 
@@ -262,17 +262,17 @@ def test_task_failed_looks_at_container_restarts() -> None:
         assert world.job().status.state.phase == "Running"
         status = {"containerStatuses": [{"name": "c", "restartCount": restarts}]}
         world.change("pods", "default/job-t-0", {"status": status})
-        world.settle()
+        world.run_until_stable()
     assert world.job().status.state.phase == "Terminated"
 
 
 def test_a_dependent_task_waits_for_its_dependency() -> None:
     world = World()
     world.submit(spec(task("a", 1, minAvailable=1), task("b", 1, dependsOn={"name": ["a"]}), minAvailable=1))
-    world.settle()
+    world.run_until_stable()
     assert list(world.pods()) == ["job-a-0"]
     world.phase("job-a-0", "Running")
-    world.settle()
+    world.run_until_stable()
     assert list(world.pods()) == ["job-a-0", "job-b-0"]
 
 
@@ -304,10 +304,10 @@ def test_one_write_enters_a_phase_and_counts_the_pods_it_kills_as_terminating(ac
     policies = [{"event": "PodFailed", "action": action}]
     world = running(task("a", 3), task("b", 1), policies=policies, graceful=True)
     world.phase("job-a-0", "Succeeded")
-    world.settle().fire("counts")
+    world.run_until_stable().fire("counts")
     assert statuses(world)[-1] == "Running running 3 succeeded 1"
     world.phase("job-a-1", "Failed", 1)
-    world.settle().fire("counts")
+    world.run_until_stable().fire("counts")
     assert statuses(world) == [written]
 
 
@@ -315,7 +315,7 @@ def test_a_completed_task_restarts_the_job_in_one_write_before_its_pods_are_gone
     world = running(task("a", 1), task("b", 2), policies=[{"event": "TaskCompleted", "action": "RestartJob"}])
     world.phase("job-a-0", "Succeeded")
     statuses(world)
-    world.settle().fire("counts")
+    world.run_until_stable().fire("counts")
     assert statuses(world) == ["Restarting terminating 3", "Pending", "Pending pending 3"]
 
 
@@ -323,7 +323,7 @@ def test_a_job_that_completes_early_counts_the_pods_it_no_longer_needs_as_termin
     world = running(task(replicas=3), minSuccess=1, graceful=True)
     world.phase("job-t-1", "Succeeded")
     statuses(world)
-    world.settle().fire("counts")
+    world.run_until_stable().fire("counts")
     assert statuses(world) == ["Completed succeeded 1 terminating 2"]
 
 
@@ -331,5 +331,5 @@ def test_a_job_out_of_retries_kills_its_pods_only_when_it_is_failed() -> None:
     world = running(task(replicas=2), policies=RESTART_ON_FAILURE, maxRetry=1, graceful=True)
     world.phase("job-t-1", "Failed", 1)
     statuses(world)
-    world.settle().fire("counts")
+    world.run_until_stable().fire("counts")
     assert statuses(world) == ["Restarting running 1 failed 1", "Failed failed 1 terminating 1"]

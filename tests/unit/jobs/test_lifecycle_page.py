@@ -78,18 +78,18 @@ def in_phase(phase: str, policy: Answering) -> World:
     world = World(policy=policy, graceful=True)
     partition = {"totalPartitions": 3, "partitionSize": 1}
     world.submit(spec(task(replicas=3, partitionPolicy=partition), maxRetry=9))
-    world.settle()
+    world.run_until_stable()
     if phase == JobPhase.PENDING:
         return world
     for pod in world.pods():
         world.phase(pod, "Running")
-    world.settle()
+    world.run_until_stable()
     by_command = {"Aborting": "AbortJob", "Completing": "CompleteJob", "Terminating": "TerminateJob"}
-    settled = {"Aborted": "Aborting", "Completed": "Completing", "Terminated": "Terminating"}
-    if stopping := settled.get(phase, phase if phase in by_command else ""):
+    final_phases = {"Aborted": "Aborting", "Completed": "Completing", "Terminated": "Terminating"}
+    if stopping := final_phases.get(phase, phase if phase in by_command else ""):
         world.command(by_command[stopping])
-        world.settle()
-        if phase in settled:
+        world.run_until_stable()
+        if phase in final_phases:
             world.vanish()
     elif phase == JobPhase.RESTARTING:
         policy.action = JobAction.RESTART_POD
@@ -97,7 +97,7 @@ def in_phase(phase: str, policy: Answering) -> World:
     elif phase == JobPhase.FAILED:
         for pod in world.pods():
             world.phase(pod, "Failed", 1)
-    return world.settle()
+    return world.run_until_stable()
 
 
 def act(world: World, policy: Answering, action: JobAction) -> None:
@@ -110,7 +110,7 @@ def act(world: World, policy: Answering, action: JobAction) -> None:
 
 
 def moved(world: World, before: Any, since: int) -> str:
-    """The cell that the first status write tells that moves the phase, the version or the retries."""
+    """Return the cell for the first status write that changes the phase, the version or the retries."""
     for effect in world.writes[since:]:
         if not isinstance(effect, Patch) or effect.resource != JOBS or effect.subresource != "status":
             continue
@@ -133,7 +133,7 @@ def test_a_job_does_what_the_cell_says(phase: str, action: str, cell: str) -> No
     assert before.state.phase == phase
     since = len(world.writes)
     act(world, policy, JobAction(action))
-    world.settle()
+    world.run_until_stable()
     assert moved(world, before, since) == cell
 
 

@@ -1,4 +1,4 @@
-"""Refused and unknown writes: nothing is lost, nothing is done twice, and nobody hammers the server."""
+"""Refused and unknown writes: nothing is lost or done twice, and retries back off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_conflicting_status_is_computed_again_from_the_newer_job_and_never_res
     while not world.outbox:
         assert world.step()
     world.change(JOBS, "default/job", {"metadata": {"labels": {"touched": "yes"}}})
-    world.settle()
+    world.run_until_stable()
     versions = [
         effect.resource_version for effect in world.writes if isinstance(effect, Patch) and effect.resource == JOBS
     ]
@@ -29,7 +29,7 @@ def test_a_conflict_without_a_newer_version_does_not_stop_a_job_for_good() -> No
     world = World()
     world.refusals[f"{JOBS}/status"] = (409, "somebody in front of the server said so")
     world.submit(spec(task(replicas=1)))
-    world.settle()
+    world.run_until_stable()
     assert not world.job().status.state.phase
     (_, _, due) = world.timers["default/job/conflict"]
     world.pass_time(due - world.now)
@@ -45,7 +45,7 @@ def test_waits_between_failures_grow() -> None:
     world = World()
     world.refusals["pods"] = (0, "")
     world.submit(spec(task(replicas=1)))
-    world.settle()
+    world.run_until_stable()
     waits = []
     for _ in range(4):
         (_, _, due) = world.timers["default/job/retry"]
@@ -58,21 +58,21 @@ def test_a_command_does_not_wait_for_a_back_off() -> None:
     world = World()
     world.refusals["pods"] = (403, "exceeded quota")
     world.submit(spec(task(replicas=1)))
-    world.settle()
+    world.run_until_stable()
     world.command("AbortJob")
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == "Aborted"
 
 
 def test_a_decided_action_does_not_wait_for_a_back_off() -> None:
     world = World()
     world.submit(spec(task(replicas=1), minAvailable=1, policies=[{"event": "PodFailed", "action": "AbortJob"}]))
-    world.settle()
+    world.run_until_stable()
     world.refusals["pods"] = (403, "exceeded quota")
     world.change(JOBS, "default/job", {"spec": {"tasks": [task(replicas=2)]}})
-    world.settle()
+    world.run_until_stable()
     world.phase("job-t-0", "Failed", 1)
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == "Aborted"
 
 
@@ -81,7 +81,7 @@ def test_after_a_refusal_everything_is_made_all_the_same(resource: str) -> None:
     world = World()
     world.refusals[resource] = (500, "try later")
     world.submit(spec(task(replicas=2), plugins={"svc": []}))
-    world.settle()
+    world.run_until_stable()
     world.refusals.clear()
     world.pass_time(1)
     assert len(world.pods()) == 2
@@ -92,15 +92,15 @@ def test_after_a_refusal_everything_is_made_all_the_same(resource: str) -> None:
 def test_a_deleted_job_is_forgotten_with_its_timers() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=[{"event": "PodFailed", "action": "RestartJob", "timeout": "1m"}]))
-    world.settle()
+    world.run_until_stable()
     world.phase("job-t-0", "Failed", 1)
-    world.settle()
+    world.run_until_stable()
     assert world.timers
     world.remove(JOBS, "default/job")
     for resource in ("pods", "podgroups.scheduling.volcano.sh"):
         for name in world.names(resource):
             world.remove(resource, f"default/{name}")
-    world.settle()
+    world.run_until_stable()
     assert not world.timers
     assert world.host["job-controller"].keys == []
 
@@ -108,15 +108,15 @@ def test_a_deleted_job_is_forgotten_with_its_timers() -> None:
 def test_a_job_of_the_same_name_starts_over_once_the_old_pods_are_gone() -> None:
     world = World(graceful=True)
     world.submit(spec(task(replicas=1)))
-    world.settle()
+    world.run_until_stable()
     old = world.pods()["job-t-0"].metadata.uid
     world.remove(JOBS, "default/job")
     world.remove("pods", "default/job-t-0", graceful=True)
     world.submit(spec(task(replicas=1)))
-    world.settle()
+    world.run_until_stable()
     assert world.pods()["job-t-0"].metadata.uid == old
     world.vanish()
-    world.settle()
+    world.run_until_stable()
     assert world.pods()["job-t-0"].metadata.uid != old
     assert not world.collisions
     assert not world.asked

@@ -61,17 +61,17 @@ def _registered() -> Iterator[None]:
 def test_a_job_that_a_plugin_cannot_work_with_waits_until_it_can() -> None:
     world = World()
     world.submit(spec(task(replicas=1), plugins={"picky": [], "early": []}))
-    state = world.settle().job().status.state
+    state = world.run_until_stable().job().status.state
     assert (state.phase, state.reason) == ("Pending", "PluginError")
     assert state.message == 'job plugin "picky": one pod is too few; give a second'
     tasks = world.objects[JOBS, "default/job"]["spec"]["tasks"]
     world.change(JOBS, "default/job", {"spec": {"tasks": [{**tasks[0], "replicas": 2}]}})
-    pods = world.settle().pods().values()
+    pods = world.run_until_stable().pods().values()
     assert [pod.metadata.annotations["order"] for pod in pods] == ["pickyearly"] * 2
 
 
 @pytest.mark.parametrize(
-    ("plugins", "told", "published"),
+    ("plugins", "reported", "published"),
     [
         (
             {"svc": ["--publish-not-ready-addresses", "--new-flag=1", "--disable-network-policy"]},
@@ -91,11 +91,11 @@ def test_a_job_that_a_plugin_cannot_work_with_waits_until_it_can() -> None:
     ],
 )
 def test_arguments_that_another_admission_let_in_are_ignored_with_a_warning(
-    plugins: Manifest, told: str, published: bool
+    plugins: Manifest, reported: str, published: bool
 ) -> None:
     world = World()
     world.submit(spec(task(replicas=2), plugins=plugins))
-    world.settle()
+    world.run_until_stable()
     assert len(world.pods()) == 2
     assert world.job().status.state.reason == ""
     service = world.objects[kinds.SERVICE.resource, "default/job"]
@@ -103,38 +103,40 @@ def test_arguments_that_another_admission_let_in_are_ignored_with_a_warning(
     assert kinds.NETWORK_POLICY.resource in {resource for resource, _ in world.objects}
     scaled(world, 3)
     [(kind, reason, message)] = world.records
-    assert (kind, reason, message[: len(told)]) == ("Warning", "PluginError", told)
+    assert (kind, reason, message[: len(reported)]) == ("Warning", "PluginError", reported)
 
 
 def scaled(world: World, replicas: int) -> World:
     tasks = world.objects[JOBS, "default/job"]["spec"]["tasks"]
     world.change(JOBS, "default/job", {"spec": {"tasks": [{**tasks[0], "replicas": replicas}]}})
-    return world.settle()
+    return world.run_until_stable()
 
 
 def test_the_client_configuration_follows_the_spec_and_the_keys_stay() -> None:
     world = World()
     world.submit(spec(task(replicas=1), plugins={"ssh": []}))
-    world.settle()
+    world.run_until_stable()
     world.change("secrets", "default/job-ssh", {"data": {"id_rsa": "made at the edge"}})
-    writes = len(world.settle().writes)
+    writes = len(world.run_until_stable().writes)
     assert scaled(world, 1).writes[writes:] == []
     data = scaled(world, 3).objects["secrets", "default/job-ssh"]["data"]
     assert base64.b64decode(data["config"]).decode().count("HostName") == 3
     assert data["id_rsa"] == "made at the edge"
     world.crash()
     writes = len(world.writes)
-    assert [write for write in world.settle().writes[writes:] if getattr(write, "resource", "") == "secrets"] == []
+    assert [
+        write for write in world.run_until_stable().writes[writes:] if getattr(write, "resource", "") == "secrets"
+    ] == []
 
 
 def test_parts_of_a_host_list_come_and_go_with_the_size_of_the_job() -> None:
     world = World()
     world.submit(spec(task(replicas=1), plugins={"svc": []}), name="job")
-    assert world.settle(admit=False).names("configmaps") == ["job-svc"]
+    assert world.run_until_stable(admit=False).names("configmaps") == ["job-svc"]
     tasks = world.objects[JOBS, "default/job"]["spec"]["tasks"]
     for replicas, expected in ((30_000, ["job-svc", "job-svc-0", "job-svc-1"]), (2, ["job-svc"])):
         world.change(JOBS, "default/job", {"spec": {"tasks": [{**tasks[0], "replicas": replicas}]}})
-        assert world.settle(admit=False).names("configmaps") == expected
+        assert world.run_until_stable(admit=False).names("configmaps") == expected
     assert world.objects["configmaps", "default/job-svc"]["data"]["t.host"] == "job-t-0.job\njob-t-1.job"
 
 
@@ -147,11 +149,11 @@ def test_what_a_job_owns_beside_is_left_alone() -> None:
         owner = {"apiVersion": kinds.JOB.api_version, "kind": "Job", "name": "job", "uid": uid}
         meta = {"name": name, "labels": {"volcano.sh/job-name": "job"}, "ownerReferences": [owner]}
         world.put(kinds.CONFIG_MAP, "default", {"metadata": meta, "data": {}})
-    assert world.settle().names("configmaps") == ["job-svc", "results"]
+    assert world.run_until_stable().names("configmaps") == ["job-svc", "results"]
     world.command("AbortJob")
-    world.settle()
+    world.run_until_stable()
     world.vanish()
-    assert world.settle().job().status.state.phase == "Aborted"
+    assert world.run_until_stable().job().status.state.phase == "Aborted"
     assert world.names("configmaps") == ["results"]
     assert world.names("services") == []
 
@@ -168,11 +170,11 @@ def test_plugins_are_made_once_for_a_spec_however_often_pods_are_made(monkeypatc
     monkeypatch.setitem(driver.PLUGINS, "noted", Noted)
     world = World()
     world.submit(spec(task(replicas=2), plugins={"noted": ["--a"]}))
-    world.settle()
+    world.run_until_stable()
     for _ in range(3):
         world.remove("pods", "default/job-t-1")
-        world.settle()
+        world.run_until_stable()
     assert made == [("--a",)]
     world.change(JOBS, "default/job", {"spec": {"plugins": {"noted": ["--b"]}}})
-    world.settle()
+    world.run_until_stable()
     assert made == [("--a",), ("--b",)]

@@ -23,7 +23,7 @@ BIGGER = {"c": ResourceRequirements(requests={"memory": "2Gi"}, limits={"memory"
 
 
 class PolicyWorld(World):
-    """A world whose policy wants to hear some occasions."""
+    """A world whose policy subscribes to some lifecycle events."""
 
     def __init__(self, answer: Callable[[PolicyContext], Decision], *events: str, every: float = 0.0) -> None:
         self.roster = PolicyRegistry(everywhere={"p": PolicySubscription(frozenset(events), every)})
@@ -62,7 +62,7 @@ def on_due(answer: Callable[[PolicyContext], Decision]) -> PolicyWorld:
 def test_pods_due_is_raised_only_for_policies_that_list_it() -> None:
     world = World()
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     assert world.asked == []
     assert len(world.pods()) == 2
 
@@ -71,7 +71,7 @@ def test_a_hold_keeps_podgroup_and_pods_back_and_shows_why() -> None:
     held = [True]
     world = on_due(lambda c: Hold(reason="no room", until=c.now + 30) if held[0] else Abstain())
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     assert world.names(GROUPS) == []
     assert world.pods() == {}
     assert (world.job().status.state.reason, world.job().status.state.message) == ("Hold", "no room")
@@ -88,17 +88,17 @@ def test_a_new_process_leaves_what_a_held_job_shows_until_it_has_an_answer() -> 
     held = [True]
     world = on_due(lambda c: Hold(reason="no room", until=c.now + 30) if held[0] else Abstain())
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     world.crash()
     questions: list[Ask] = []
     world.held = questions
     world.writes.clear()
-    world.settle()
+    world.run_until_stable()
     assert len(questions) == 1
     assert world.writes == []
     held[0], world.held = False, None
     world._answer(questions[0])
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.reason == ""
     assert len(world.pods()) == 2
 
@@ -108,25 +108,25 @@ def test_an_answer_about_what_was_due_before_lets_nothing_through() -> None:
     questions: list[Ask] = []
     world.held = questions
     world.submit(spec(task(replicas=2), minAvailable=1))
-    world.settle()
+    world.run_until_stable()
     world.change(kinds.JOB.resource, "default/job", {"spec": spec(task(replicas=3), minAvailable=1)})
-    world.settle()
+    world.run_until_stable()
     before, updated = questions
     world._answer(updated, Abstain())
-    world.settle()
+    world.run_until_stable()
     now = questions[2]
     world._answer(before, Abstain())
-    world.settle()
+    world.run_until_stable()
     assert world.names(GROUPS) == []
     world._answer(now, Abstain())
-    world.settle()
+    world.run_until_stable()
     assert len(world.names(GROUPS)) == 1
 
 
 def test_a_hold_that_is_over_already_is_not_asked_about_without_end() -> None:
     world = on_due(lambda c: Hold(reason="no room", until=c.now))
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     assert len(world.asked) == 1
     world.pass_time(1)
     assert len(world.asked) == 2
@@ -142,11 +142,11 @@ def test_what_was_let_in_together_is_made_in_batches_and_asked_about_once(monkey
 
     world = on_due(answer)
     world.submit(spec(task(replicas=8)))
-    world.settle()
+    world.run_until_stable()
     assert len(world.pods()) == 8
     assert due == [{"t": 8}, {"t": 8}]  # before the PodGroup, and before the pods
     world.remove("pods", "default/job-t-7")  # of the last batch: it was made, so that the answer is used up
-    world.settle()
+    world.run_until_stable()
     assert due[2:] == [{"t": 1}]
     assert len(world.pods()) == 8
 
@@ -155,7 +155,7 @@ def test_a_hold_that_lets_some_through_stands_for_their_batches(monkeypatch: pyt
     monkeypatch.setattr(job_state, "CREATE_BATCH_SIZE", 2)
     world = on_due(lambda c: Hold(reason="half", until=c.now + 9, pods={"t": 5 - len(c.pods)}))
     world.submit(spec(task(replicas=8), minAvailable=1))
-    world.settle()
+    world.run_until_stable()
     assert sorted(world.pods()) == [f"job-t-{index}" for index in range(5)]
     assert len(world.asked) == 2
     assert world.job().status.state.message == "half"
@@ -173,7 +173,7 @@ def test_a_process_killed_between_batches_asks_again_for_the_rest(monkeypatch: p
         assert world.step()
     assert len(world.pods()) == 4
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert len(world.pods()) == 7
 
 
@@ -182,7 +182,7 @@ def test_some_pods_are_let_through_lowest_indexes_first() -> None:
         lambda c: Hold(reason="half", until=c.now + 9, pods={"t": 3 - len(c.pods)}) if len(c.pods) < 4 else Abstain()
     )
     world.submit(spec(task(replicas=5), minAvailable=1))
-    world.settle()
+    world.run_until_stable()
     assert list(world.pods()) == ["job-t-0", "job-t-1", "job-t-2"]
     assert world.job().status.state.message == "half"
 
@@ -190,9 +190,9 @@ def test_some_pods_are_let_through_lowest_indexes_first() -> None:
 def test_a_command_is_taken_while_pods_are_held_back() -> None:
     world = on_due(lambda c: Hold(reason="no room", until=c.now + 30))
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     world.command("AbortJob")
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == "Aborted"
 
 
@@ -209,7 +209,7 @@ def test_what_wakes_a_hold_is_with_its_timer() -> None:
 
     world._local = local  # type: ignore[method-assign]  # looks at what goes by
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     assert [effect.wake for effect in started] == [wake]
     world.fire("gate")
     assert [effect.wake for effect in started] == [wake, wake]
@@ -223,7 +223,7 @@ def test_an_annotation_is_on_the_pods() -> None:
 
     world = on_due(answer)
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     assert all(pod.metadata.annotations[names.COOLDOWN_TIME] == "5m" for pod in world.pods().values())
 
 
@@ -236,10 +236,10 @@ def grow(context: PolicyContext) -> Decision:
 def failing() -> World:
     world = World(policy=Asked(grow))
     world.submit(spec(task("t"), task("other", replicas=1)))
-    world.settle()
+    world.run_until_stable()
     for pod in world.pods():
         world.phase(pod, "Running")
-    world.settle()
+    world.run_until_stable()
     world.phase("job-t-0", "Failed", 137)
     return world
 
@@ -264,7 +264,7 @@ def check_grown(world: World) -> None:
 
 def test_an_override_grows_that_task_costs_no_retry_and_is_kept() -> None:
     world = failing()
-    world.settle()
+    world.run_until_stable()
     check_grown(world)
     assert ("Normal", "Override", "grows") in world.records
 
@@ -277,7 +277,7 @@ def test_an_override_is_applied_once_wherever_we_are_killed() -> None:
         for _ in range(steps):
             done = not world.step()
         world.crash()
-        world.settle()
+        world.run_until_stable()
         check_grown(world)
         steps += 1
     assert steps > 5
@@ -286,7 +286,7 @@ def test_an_override_is_applied_once_wherever_we_are_killed() -> None:
 def test_an_older_learned_map_is_brought_up_to_date() -> None:
     world = failing()
     world.put(kinds.CONFIG_MAP, "default", {"metadata": {"name": f"job{LEARNED_SUFFIX}"}, "data": {"x": "{}"}})
-    world.settle()
+    world.run_until_stable()
     for _ in range(3):
         world.pass_time(5)
     assert set(world.objects[MAPS, f"default/job{LEARNED_SUFFIX}"]["data"]) == {"t", "x"}
@@ -294,12 +294,12 @@ def test_an_older_learned_map_is_brought_up_to_date() -> None:
 
 def test_a_learned_map_that_somebody_deleted_is_made_again_with_the_next_override() -> None:
     world = failing()
-    world.settle()
+    world.run_until_stable()
     world.remove(MAPS, f"default/job{LEARNED_SUFFIX}")
     bigger = {"c": ResourceRequirements(requests={"memory": "4Gi"}, limits={"memory": "4Gi"})}
     world.policy = Asked(lambda _: Override(task="t", resources=bigger, action=JobAction.RESTART_POD, keep=True))
     world.phase("job-t-1", "Failed", exit_code=137)
-    world.settle()
+    world.run_until_stable()
     for _ in range(3):
         world.pass_time(5)
     assert "4Gi" in world.objects[MAPS, f"default/job{LEARNED_SUFFIX}"]["data"]["t"]
@@ -311,7 +311,7 @@ def test_an_override_of_one_pod_is_that_pods_alone() -> None:
 
     world = on_due(answer)
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     assert {name: memory(pod) for name, pod in world.pods().items()} == {"job-t-0": "", "job-t-1": "2Gi"}
     group = next(each for (kind, _), each in world.objects.items() if kind == GROUPS)
     assert group["spec"]["minResources"]["memory"] == "2Gi"
@@ -325,7 +325,7 @@ def ending(webhook: str = "") -> PolicyWorld:
 
     world = PolicyWorld(answer, PolicyEvent.JOB_ENDED)
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     for pod in world.pods():
         world.phase(pod, "Failed", 1)
     return world
@@ -339,7 +339,7 @@ def test_an_alert_is_sent_once_wherever_the_process_is_killed() -> None:
             done = not world.step()
         before = world.records.count(("Warning", "Over", "it is Failed"))
         world.crash()
-        world.settle()
+        world.run_until_stable()
         assert before <= world.records.count(("Warning", "Over", "it is Failed")) <= 1
         assert names.ALERTS in world.job().status.controlled_resources
         steps += 1
@@ -347,25 +347,25 @@ def test_an_alert_is_sent_once_wherever_the_process_is_killed() -> None:
 
 def test_a_webhook_is_called_until_it_heard_also_by_the_next_process() -> None:
     world = ending("http://hook/")
-    world.settle()
+    world.run_until_stable()
     assert [notice.url for notice in world.notices] == ["http://hook/"]
     assert world.notices[0].body["job"]["name"] == "job"
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert len(world.notices) == 2
     assert world.notices[0].body["id"] == world.notices[1].body["id"]
     world.hear(world.notices[-1])
-    world.settle()
+    world.run_until_stable()
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert len(world.notices) == 2
 
 
 def test_a_webhook_that_never_answers_is_reported_on_the_job() -> None:
     world = ending("http://hook/")
-    world.settle()
+    world.run_until_stable()
     world.hear(world.notices[0], delivered=False)
-    world.settle()
+    world.run_until_stable()
     assert any(reason == "AlertUndelivered" and "it answered 500" in text for _, reason, text in world.records)
     assert len(world.notices) == 1
 
@@ -373,13 +373,13 @@ def test_a_webhook_that_never_answers_is_reported_on_the_job() -> None:
 def test_ticks_come_every_so_often_until_the_job_ends() -> None:
     world = PolicyWorld(lambda _: Abstain(), PolicyEvent.TICK, every=10.0)
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     for _ in range(5):
         world.pass_time(10)
     assert world.asked.count("Tick") == 5
     for pod in world.pods():
         world.phase(pod, "Succeeded")
-    world.settle()
+    world.run_until_stable()
     for _ in range(3):
         world.pass_time(10)
     assert world.asked.count("Tick") == 5
@@ -388,10 +388,10 @@ def test_ticks_come_every_so_often_until_the_job_ends() -> None:
 def test_a_tick_is_not_lost_to_what_happens_at_its_time() -> None:
     world = PolicyWorld(lambda _: Abstain(), PolicyEvent.TICK, every=10.0)
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     world.now += 10  # its timer has not fired yet
     world.phase(next(iter(world.pods())), "Failed")
-    world.settle()
+    world.run_until_stable()
     asked = world.asked.count("Tick")
     world.pass_time(10)
     assert (asked, world.asked.count("Tick")) == (1, 2)
@@ -404,8 +404,8 @@ def test_a_finished_job_cannot_be_held() -> None:
     world = PolicyWorld(answer, PolicyEvent.JOB_ENDED)
     world.submit(spec(task(replicas=1)))
     for phase in ("Running", "Succeeded"):
-        world.settle().phase("job-t-0", phase)
-    world.settle()
+        world.run_until_stable().phase("job-t-0", phase)
+    world.run_until_stable()
     assert world.asked == ["TaskCompleted job-t-0", "JobEnded"]
     assert (world.job().status.state.reason, world.names(GROUPS)) == ("", [])
 
@@ -415,9 +415,9 @@ def test_a_question_of_an_older_version_is_forgotten(answer: Decision) -> None:
     world = on_due(lambda _: answer)
     world.held = []
     world.submit(spec())
-    world.settle()
+    world.run_until_stable()
     world.command("AbortJob")
-    world.settle()
+    world.run_until_stable()
     world.answer(answer)
-    world.settle()
+    world.run_until_stable()
     assert world.pods() == {}

@@ -43,9 +43,9 @@ class Limited(World):
 def waiting(*tasks: Any) -> Limited:
     world = Limited()
     world.submit(spec(*tasks, minAvailable=1))
-    world.settle(limit=20_000)
+    world.run_until_stable(limit=20_000)
     world.quota(used=3)
-    world.settle()
+    world.run_until_stable()
     return world
 
 
@@ -76,7 +76,7 @@ def test_room_in_the_quota_wakes_the_job_at_once_and_pods_are_made_faster_and_fa
     before = world.tried
     world.most = 100
     world.quota(used=3)
-    world.settle()
+    world.run_until_stable()
     assert len(world.pods()) == 60
     assert world.tried == before + 57
     assert world.job().status.state.reason == ""
@@ -87,14 +87,14 @@ def test_a_quota_without_room_wakes_no_job() -> None:
     before = world.tried
     for used in (4, 3, 4):
         world.quota(used=used)
-        world.settle()
+        world.run_until_stable()
     assert world.tried == before
 
 
 def test_big_jobs_are_made_in_batches() -> None:
     world = World()
     world.submit(spec(task(replicas=job_state.CREATE_BATCH_SIZE + 20), minAvailable=1))
-    world.settle(limit=20_000)
+    world.run_until_stable(limit=20_000)
     assert len(world.pods()) == job_state.CREATE_BATCH_SIZE + 20
     assert not world.collisions
 

@@ -14,10 +14,10 @@ ANY = [{"event": "*", "action": "RestartJob"}]
 def running(graceful: bool = False, **fields: Any) -> World:
     world = World(graceful=graceful)
     world.submit(spec(task(replicas=3), **fields))
-    world.settle()
+    world.run_until_stable()
     for pod in world.pods():
         world.phase(pod, "Running")
-    return world.settle()
+    return world.run_until_stable()
 
 
 def outcome(world: World) -> tuple[object, ...]:
@@ -51,50 +51,50 @@ def scale_down(world: World) -> None:
     world.change("jobs.batch.volcano.sh", "default/job", {"spec": {**spec(task(replicas=1)), "policies": ANY}})
 
 
-HAPPENINGS = [fail, finish, evict, evict_slowly, abort, scale_down]
+DISTURBANCES = [fail, finish, evict, evict_slowly, abort, scale_down]
 
 
-@pytest.mark.parametrize("happening", HAPPENINGS)
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
 @pytest.mark.parametrize("policies", [[], ANY, [{"event": "PodFailed", "action": "RestartPod"}]])
-def test_while_everything_is_down(happening: Any, policies: Any) -> None:
+def test_while_everything_is_down(disturbance: Any, policies: Any) -> None:
     present, absent = running(policies=policies), running(policies=policies)
-    happening(present)
-    happening(absent)
+    disturbance(present)
+    disturbance(absent)
     absent.vanish()
     absent.crash()
-    for world in (present.settle(), absent.settle()):
+    for world in (present.run_until_stable(), absent.run_until_stable()):
         world.vanish()
-        world.settle()
+        world.run_until_stable()
     assert outcome(absent) == outcome(present)
 
 
-@pytest.mark.parametrize("happening", HAPPENINGS)
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
 @pytest.mark.parametrize("graceful", [False, True])
-def test_killed_at_every_step(happening: Any, graceful: bool) -> None:
+def test_killed_at_every_step(disturbance: Any, graceful: bool) -> None:
     undisturbed = running(graceful, policies=ANY)
-    happening(undisturbed)
-    undisturbed.settle().vanish()
-    undisturbed.settle()
+    disturbance(undisturbed)
+    undisturbed.run_until_stable().vanish()
+    undisturbed.run_until_stable()
     for steps in range(1, 45):
         world = running(graceful, policies=ANY)
-        happening(world)
+        disturbance(world)
         for _ in range(steps):
             world.step()
         world.crash()
-        world.settle().vanish()
-        world.settle()
+        world.run_until_stable().vanish()
+        world.run_until_stable()
         assert outcome(world) == outcome(undisturbed), steps
 
 
 def test_a_pod_recorded_as_terminating_is_evicted_even_if_its_end_was_not_observed() -> None:
     world = running(policies=ANY)
     evict_slowly(world)
-    world.settle()
+    world.run_until_stable()
     world.fire("counts")
     assert world.job().status.terminating == 1
     world.vanish()
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert world.asked == ["PodEvicted job-t-2"]
     assert world.job().status.version == 1
 
@@ -103,7 +103,7 @@ def test_a_fresh_process_says_nothing_new_about_a_quiet_job() -> None:
     world = running(policies=ANY)
     writes = len(world.writes)
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert (len(world.writes), world.asked) == (writes, [])
 
 
@@ -112,12 +112,12 @@ def test_a_pod_that_a_restart_replaces_anyway_is_no_eviction(killed: bool) -> No
     world = running(graceful=True, policies=[{"event": "PodEvicted", "action": "RestartTask", "timeout": "5s"}])
     world.remove("pods", "default/job-t-0")
     evict_slowly(world)
-    world.settle().pass_time(5)
+    world.run_until_stable().pass_time(5)
     assert world.job().status.state.phase == "Restarting"
     world.vanish()
     if killed:
         world.crash()
-    world.settle()
+    world.run_until_stable()
     assert world.asked == ["PodEvicted job-t-0"]
     assert world.job().status.state.phase == "Pending"
     assert not world.timers
@@ -132,12 +132,12 @@ def test_a_pod_that_is_evicted_while_others_restart_is_missed(killed: bool, time
     ]
     world = running(graceful=True, policies=policies)
     fail(world)
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == "Restarting"
     evict(world)
     if killed:
         world.crash()
-    world.settle()
+    world.run_until_stable()
     assert world.asked[-1] == "PodEvicted job-t-2"
     world.pass_time(5)
     assert world.job().status.version == 1
@@ -149,15 +149,15 @@ def test_a_restarted_pod_that_somebody_else_was_deleting_is_not_missed_once_the_
     world = running(graceful=True, minAvailable=1, policies=policies)
     evict_slowly(world)
     fail(world)
-    world.settle()
+    world.run_until_stable()
     for pod in ("job-t-0", "job-t-1"):
         world.remove("pods", f"default/{pod}")
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.phase == "Pending"
     world.vanish()
     if killed:
         world.crash()
-    world.settle()
+    world.run_until_stable()
     assert world.asked == ["PodFailed job-t-1"]
     assert sorted(world.pods()) == ["job-t-0", "job-t-1", "job-t-2"]
 
@@ -169,7 +169,7 @@ def test_a_completed_task_restarts_a_pod_once_wherever_we_are_killed() -> None:
         for _ in range(steps):
             world.step()
         world.crash()
-        world.settle()
+        world.run_until_stable()
         pods = {name: pod.status.phase for name, pod in world.pods().items()}
         assert pods == {"job-t-0": "Succeeded", "job-t-1": "Succeeded", "job-t-2": "Pending"}, steps
 
@@ -182,5 +182,5 @@ def test_a_task_fails_again_by_the_pods_that_it_has_left(killed: bool) -> None:
         world.change("pods", f"default/{pod}", restarted)
         if killed:
             world.crash()
-        world.settle()
+        world.run_until_stable()
     assert world.asked == ["TaskFailed job-t-0", "TaskFailed job-t-1"]

@@ -62,20 +62,20 @@ def test_failures_and_evictions_of_half_the_pods_leave_the_job_small(policies: l
     world = World(graceful=True)
     world.submit(spec(task(replicas=PODS), minAvailable=1, policies=policies))
     biggest = 0
-    world.settle(limit=50_000)
+    world.run_until_stable(limit=50_000)
     biggest = max(biggest, size(world))
     for name in world.pods():
         world.phase(name, "Running")
-    world.settle(limit=50_000)
+    world.run_until_stable(limit=50_000)
     for index in range(0, PODS, 2):
         if index % 4:
             world.phase(f"job-t-{index}", "Failed", 1)
         else:
             world.remove("pods", f"default/job-t-{index}", graceful=True)
-    world.settle(limit=50_000)
+    world.run_until_stable(limit=50_000)
     biggest = max(biggest, size(world))
     world.vanish()
-    world.settle(limit=50_000)
+    world.run_until_stable(limit=50_000)
     biggest = max(biggest, size(world))
     assert biggest < 12 * PODS
     assert world.job().status.retry_count <= 1
@@ -92,7 +92,7 @@ def size(world: World) -> int:
 def test_a_job_of_too_many_pods_waits_with_the_reason() -> None:
     world = World()
     world.submit(spec(task(replicas=MOST_PODS + 1), minAvailable=1))
-    world.settle()
+    world.run_until_stable()
     state = world.job().status.state
     assert (state.phase, state.reason) == ("Pending", "TooManyPods")
     assert not world.names(kinds.POD_GROUP.resource)

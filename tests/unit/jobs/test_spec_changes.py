@@ -1,4 +1,4 @@
-"""Edits of a job's spec: told to the policies as JobUpdated, once, also when nobody was there to see them."""
+"""Edits of a job's spec raise JobUpdated once, also if they happened while the controller was down."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ON_ANYTHING = [{"event": "*", "action": "RestartJob"}]
 def running(policies: Any) -> World:
     world = World()
     world.submit(spec(task(replicas=2, minAvailable=1), policies=policies))
-    for pod in world.settle().pods():
+    for pod in world.run_until_stable().pods():
         world.phase(pod, "Running")
-    return world.settle()
+    return world.run_until_stable()
 
 
 def scale(world: World, replicas: int) -> None:
@@ -29,7 +29,7 @@ def scale(world: World, replicas: int) -> None:
 def test_a_policy_on_job_updated_acts_with_the_new_spec() -> None:
     world = running(ON_UPDATE)
     scale(world, 3)
-    world.settle()
+    world.run_until_stable()
     status = world.job().status
     assert (status.version, status.retry_count) == (1, 1)
     assert [pod.metadata.annotations["volcano.sh/job-version"] for pod in world.pods().values()] == ["1"] * 3
@@ -38,7 +38,7 @@ def test_a_policy_on_job_updated_acts_with_the_new_spec() -> None:
 def test_any_event_leaves_job_updated_out() -> None:
     world = running(ON_ANYTHING)
     scale(world, 3)
-    world.settle()
+    world.run_until_stable()
     assert world.asked == ["JobUpdated"]
     assert (world.job().status.version, len(world.pods())) == (0, 3)
 
@@ -46,7 +46,7 @@ def test_any_event_leaves_job_updated_out() -> None:
 def test_labels_and_status_are_no_update() -> None:
     world = running(ON_UPDATE)
     world.change(JOBS, "default/job", {"metadata": {"labels": {"touched": "yes"}}})
-    world.settle()
+    world.run_until_stable()
     assert not world.asked
 
 
@@ -57,7 +57,7 @@ def test_an_edit_acts_once_wherever_we_are_killed(steps: int) -> None:
     for _ in range(steps):
         world.step()
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert (world.job().status.version, len(world.pods())) == (1, 3)
 
 
@@ -66,20 +66,20 @@ def test_an_edit_while_the_controller_was_down_raises_one_event() -> None:
     world.crash()
     scale(world, 3)
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert (world.job().status.version, len(world.pods())) == (1, 3)
     world.crash()
-    assert world.settle().job().status.version == 1
+    assert world.run_until_stable().job().status.version == 1
 
 
 def test_an_edit_of_a_suspended_job_raises_no_event_when_it_resumes() -> None:
     world = running(ON_UPDATE)
     world.command("AbortJob")
-    world.settle()
+    world.run_until_stable()
     scale(world, 3)
-    world.settle()
+    world.run_until_stable()
     world.command("ResumeJob")
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert (world.job().status.version, len(world.pods())) == (2, 3)
     assert not world.asked

@@ -13,13 +13,13 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 def test_a_missing_queue_is_waited_for() -> None:
     world = World()
     world.submit(spec(queue="research"))
-    world.settle()
+    world.run_until_stable()
     state = world.job().status.state
     assert (state.phase, state.reason) == ("Pending", "QueueNotFound")
     assert '"research"' in state.message
     assert not world.names(kinds.POD_GROUP.resource)
     world.put(kinds.QUEUE, "", {"metadata": {"name": "research"}, "spec": {}})
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.reason == ""
     assert len(world.pods()) == 2
 
@@ -27,10 +27,10 @@ def test_a_missing_queue_is_waited_for() -> None:
 def test_a_missing_claim_is_waited_for() -> None:
     world = World()
     world.submit(spec(volumes=[{"mountPath": "/data", "volumeClaimName": "data"}]))
-    world.settle()
+    world.run_until_stable()
     assert world.job().status.state.reason == "PVCError"
     world.put(kinds.PVC, "default", {"metadata": {"name": "data"}, "spec": CLAIM})
-    assert len(world.settle().pods()) == 2
+    assert len(world.run_until_stable().pods()) == 2
 
 
 def test_named_and_generated_claims_are_made_and_a_bare_mount_is_an_empty_dir() -> None:
@@ -41,7 +41,7 @@ def test_named_and_generated_claims_are_made_and_a_bare_mount_is_an_empty_dir() 
         {"mountPath": "/scratch", "volumeClaim": CLAIM},
     ]
     world.submit(spec(task(replicas=1), volumes=volumes))
-    world.settle()
+    world.run_until_stable()
     claims = world.names("persistentvolumeclaims")
     generated = next(name for name in claims if name.startswith("job-pvc-"))
     assert claims == [generated, "testvolumeclaimname"]
@@ -59,7 +59,7 @@ def test_named_and_generated_claims_are_made_and_a_bare_mount_is_an_empty_dir() 
 def test_an_unknown_plugin_is_named_with_advice() -> None:
     world = World()
     world.submit(spec(plugins={"sshh": []}))
-    world.settle()
+    world.run_until_stable()
     state = world.job().status.state
     assert state.reason == "PluginError"
     assert 'did you mean "ssh"?' in state.message
@@ -83,14 +83,14 @@ def say(world: World, *conditions: Manifest, phase: str = "Pending") -> World:
     """The scheduler writes the status of the job's PodGroup."""
     group = f"default/{world.names(kinds.POD_GROUP.resource)[0]}"
     world.change(kinds.POD_GROUP.resource, group, {"status": {"phase": phase, "conditions": list(conditions)}})
-    return world.settle(admit=False)
+    return world.run_until_stable(admit=False)
 
 
 def submitted() -> World:
     """A job of two pods whose PodGroup waits."""
     world = World()
     world.submit(spec())
-    return world.settle(admit=False)
+    return world.run_until_stable(admit=False)
 
 
 def test_why_a_group_waits_is_the_jobs_reason_and_one_event() -> None:
@@ -127,7 +127,7 @@ def test_a_job_that_runs_waits_for_nothing_whatever_an_old_condition_says() -> N
     assert world.job().status.state.message == "2/2 tasks in gang unschedulable"
     for pod in ("job-t-0", "job-t-1"):
         world.phase(pod, "Running")
-    world.settle()
+    world.run_until_stable()
     world.pass_time(3.0)
     state = world.job().status.state
     assert (state.phase, state.reason, state.message) == ("Running", "", "")
@@ -137,14 +137,14 @@ def test_a_deleted_queue_is_reported_at_once_and_only_while_it_is_missing() -> N
     world = World()
     world.put(kinds.QUEUE, "", {"metadata": {"name": "research"}, "spec": {}})
     world.submit(spec(queue="research"))
-    world.settle(admit=False)
+    world.run_until_stable(admit=False)
     world.remove(kinds.QUEUE.resource, "research")
-    world.settle(admit=False)
+    world.run_until_stable(admit=False)
     assert world.job().status.state.reason == "QueueNotFound"
     gone = unschedulable('queue "research" does not exist', reason="QueueNotFound")
     say(world, gone)
     world.put(kinds.QUEUE, "", {"metadata": {"name": "research"}, "spec": {}})
-    world.settle(admit=False)
+    world.run_until_stable(admit=False)
     assert world.job().status.state.reason == "", "what the scheduler said of it is old"
 
 
@@ -152,11 +152,11 @@ def test_a_refused_pod_is_reported_and_tried_again_later() -> None:
     world = World()
     world.refusals["pods"] = (403, "exceeded quota")
     world.submit(spec(task(replicas=1)))
-    world.settle()
+    world.run_until_stable()
     assert [(kind, reason) for kind, reason, _ in world.records] == [("Warning", "FailedCreate")]
     assert "exceeded quota" in world.records[0][2]
     writes = len(world.writes)
-    world.settle()
+    world.run_until_stable()
     assert len(world.writes) == writes, "nothing is tried before the back-off ends"
     world.refusals.clear()
     world.pass_time(1.0)
@@ -166,10 +166,10 @@ def test_a_refused_pod_is_reported_and_tried_again_later() -> None:
 def test_a_refused_pod_is_why_the_job_waits_and_what_runs_is_counted_meanwhile() -> None:
     world = World()
     world.submit(spec(task(replicas=1), minAvailable=1))
-    world.settle()
+    world.run_until_stable()
     world.refusals["pods"] = (403, "exceeded quota: pods=1")
     world.change(JOBS, "default/job", {"spec": spec(task(replicas=3), minAvailable=1)})
-    world.settle()
+    world.run_until_stable()
     world.phase("job-t-0", "Running")
     for _ in range(3):
         world.pass_time(1.0)
@@ -186,11 +186,11 @@ def test_a_priority_class_that_comes_ends_the_wait_at_once() -> None:
     world = World()
     world.refusals["pods"] = (403, "no PriorityClass with name urgent was found")
     world.submit(spec(priorityClassName="urgent"))
-    world.settle()
+    world.run_until_stable()
     assert not world.pods()
     world.refusals.clear()
     world.put(kinds.PRIORITY_CLASS, "", {"metadata": {"name": "urgent"}, "value": 1000})
-    world.settle()
+    world.run_until_stable()
     assert len(world.pods()) == 2
 
 
@@ -198,7 +198,7 @@ def test_a_foreign_pod_in_the_way_is_outlasted() -> None:
     world = World()
     world.put(kinds.POD, "default", {"metadata": {"name": "job-t-0"}, "spec": {}})
     world.submit(spec(task(replicas=1)))
-    world.settle()
+    world.run_until_stable()
     world.pass_time(1.0)
     world.pass_time(1.0)
     assert any(reason == "FailedCreate" for _, reason, _ in world.records)
@@ -211,6 +211,6 @@ def test_an_object_of_another_owner_stops_no_job() -> None:
     world = World()
     world.put(kinds.SERVICE, "default", {"metadata": {"name": "job"}, "spec": {}})
     world.submit(spec(plugins={"svc": []}))
-    world.settle()
+    world.run_until_stable()
     assert len(world.pods()) == 2
     assert [reason for _, reason, _ in world.records] == ["PluginError"]

@@ -17,15 +17,15 @@ def thing(name: str, uid: str, revision: int) -> ApiObject:
     return ApiObject(metadata=ObjectMeta(name=name, uid=uid, resource_version=str(revision)))
 
 
-def told(events: list[Observed]) -> list[tuple[str, str, int]]:
+def reported(events: list[Observed]) -> list[tuple[str, str, int]]:
     return [(event.change.value, event.obj.metadata.uid, event.obj.metadata.revision) for event in events]
 
 
 def test_the_higher_version_wins_and_the_echo_is_no_change() -> None:
     cache = ObjectCache("things")
-    assert told(cache.replace([thing("a", "1", 5)], 5)) == [("appeared", "1", 5)]
+    assert reported(cache.replace([thing("a", "1", 5)], 5)) == [("appeared", "1", 5)]
     changed = cache.own(thing("a", "1", 7))
-    assert told(changed) == [("changed", "1", 7)]
+    assert reported(changed) == [("changed", "1", 7)]
     assert changed[0].previous == thing("a", "1", 5)
     assert cache.appeared_or_changed(thing("a", "1", 6)) == []
     assert cache.appeared_or_changed(thing("a", "1", 7)) == []
@@ -34,14 +34,14 @@ def test_the_higher_version_wins_and_the_echo_is_no_change() -> None:
 def test_a_new_uid_under_an_old_name_is_gone_and_appeared() -> None:
     cache = ObjectCache("things")
     cache.replace([thing("a", "1", 5)], 5)
-    assert told(cache.appeared_or_changed(thing("a", "2", 9))) == [("gone", "1", 5), ("appeared", "2", 9)]
+    assert reported(cache.appeared_or_changed(thing("a", "2", 9))) == [("gone", "1", 5), ("appeared", "2", 9)]
     assert cache.appeared_or_changed(thing("a", "1", 8)) == []
 
 
 def test_an_own_delete_is_not_undone_by_events_under_way() -> None:
     cache = ObjectCache("things")
     cache.replace([thing("a", "1", 5)], 5)
-    assert told(cache.own_deleted("a", "1")) == [("gone", "1", 5)]
+    assert reported(cache.own_deleted("a", "1")) == [("gone", "1", 5)]
     assert cache.appeared_or_changed(thing("a", "1", 6)) == []
     assert cache.deleted(thing("a", "1", 7)) == []
     assert dict(cache.objects) == {}
@@ -57,15 +57,15 @@ def test_a_list_leaves_alone_what_was_written_after_it() -> None:
     cache = ObjectCache("things")
     cache.replace([thing("old", "1", 5)], 5)
     cache.own(thing("new", "2", 12))
-    assert told(cache.replace([], 10)) == [("gone", "1", 5)]
+    assert reported(cache.replace([], 10)) == [("gone", "1", 5)]
     assert list(cache.objects) == ["new"]
 
 
 def test_with_selectors_an_object_may_leave_and_come_back() -> None:
     cache = ObjectCache("things", selective=True)
     cache.replace([thing("a", "1", 5)], 5)
-    assert told(cache.deleted(thing("a", "1", 6))) == [("gone", "1", 6)]
-    assert told(cache.appeared_or_changed(thing("a", "1", 8))) == [("appeared", "1", 8)]
+    assert reported(cache.deleted(thing("a", "1", 6))) == [("gone", "1", 6)]
+    assert reported(cache.appeared_or_changed(thing("a", "1", 8))) == [("appeared", "1", 8)]
     assert cache.own(thing("b", "2", 9)) == []
 
 
@@ -73,7 +73,7 @@ def test_tombstones_are_bounded() -> None:
     cache = ObjectCache("things", tombstones=2)
     for uid in ("1", "2", "3"):
         cache.own_deleted("a", uid)
-    assert told(cache.appeared_or_changed(thing("a", "1", 4))) == [("appeared", "1", 4)]
+    assert reported(cache.appeared_or_changed(thing("a", "1", 4))) == [("appeared", "1", 4)]
     assert cache.appeared_or_changed(thing("b", "3", 5)) == []
 
 
@@ -168,7 +168,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.listing, self.delivered = None, revision - 1
 
     @invariant()
-    def what_was_told_is_what_is_cached(self) -> None:
+    def published_events_match_the_cache(self) -> None:
         assert {key: obj.metadata.uid for key, obj in self.cache.objects.items()} == self.alive
 
     def teardown(self) -> None:

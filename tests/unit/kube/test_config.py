@@ -1,4 +1,4 @@
-"""Kubeconfigs: what is read, and what a wrong one is told."""
+"""Kubeconfigs: the fields that are read, and errors of invalid files."""
 
 from __future__ import annotations
 

@@ -256,8 +256,8 @@ async def test_secret_material_is_made_at_the_edge() -> None:
     bench = Bench({})
     unknown = Create(id=1, resource=SECRETS, manifest=manifest, fill="magic")
     assert await bench.carry_out(((unknown,),)) == ["failed 1: 0 UnknownFiller"]
-    stranger = Create(id=2, resource="frogs.example.com", manifest=manifest)
-    assert (await bench.carry_out(((stranger,),)))[1:] == ["failed 2: 0 UnknownResource"]
+    unknown_kind = Create(id=2, resource="frogs.example.com", manifest=manifest)
+    assert (await bench.carry_out(((unknown_kind,),)))[1:] == ["failed 2: 0 UnknownResource"]
 
 
 async def test_records_are_handed_on_without_an_outcome() -> None:

@@ -173,9 +173,9 @@ async def test_an_expired_page_lists_all_in_one() -> None:
 
 
 async def test_nulls_mean_absent_and_an_unreadable_object_is_skipped() -> None:
-    odd, hopeless = pod("odd", 4, tolerations=None), pod("hopeless", 5, tolerations=7)
-    script = in_turn(listing(pod("a", 3), odd, hopeless, revision=9))
-    streams: list[Stream] = [[[line("MODIFIED", pod("odd", 10, containers=None)), line("MODIFIED", hopeless), b""]]]
+    odd, undecodable = pod("odd", 4, tolerations=None), pod("undecodable", 5, tolerations=7)
+    script = in_turn(listing(pod("a", 3), odd, undecodable, revision=9))
+    streams: list[Stream] = [[[line("MODIFIED", pod("odd", 10, containers=None)), line("MODIFIED", undecodable), b""]]]
     async with running(script, streams) as (_, seen, _clock):
         await until(lambda: len(seen.batches) == 2)
     assert seen.batches == [["appeared a@3", "appeared odd@4", "synced"], ["changed odd@10"]]

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal, until
-from tests.unit.runtime.virtual_time import VirtualClock, settle
+from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.bus.event_bus import EventBus
 from volcanoio.framework import effects
 from volcanoio.framework.events import Change, Event, Observed
@@ -128,7 +128,7 @@ async def test_all_steps_of_a_batch_come_before_its_first_bind() -> None:
         binder.submit(batch(step("a"), step("b"), None))
         await until(lambda: len(server.log) == 2)
         server.complete("a")
-        await settle()
+        await run_until_idle()
         assert server.bound == []
         server.complete("b")
         await until(lambda: not binder.unfinished)
@@ -198,7 +198,7 @@ async def test_a_step_that_only_waits_writes_nothing() -> None:
     server = Server("a")
     async with server.binder() as binder:
         binder.submit(batch(step("a", patch={}, undo={}, holds={})))
-        await settle()
+        await run_until_idle()
         server.complete("a")
         await until(lambda: not binder.unfinished)
     assert server.log == ["bind p0"]

@@ -25,7 +25,7 @@ class PatientClock(ManualClock):
 
     async def idle(self, seconds: float) -> None:
         end = self.time + seconds
-        while self.time < end:  # noqa: ASYNC110 - tests set the time, nobody tells
+        while self.time < end:  # noqa: ASYNC110 - tests set the time; there is no event to await
             await asyncio.sleep(0)
 
 
@@ -123,9 +123,9 @@ async def test_events_that_differ_in_their_message_alone_are_combined_from_the_t
     bench.recorder.record(event(JOB, "Normal", "Noise", "3"))
     bench.recorder.record(event(JOB, "Normal", "Other", "said"))
     calls = await bench.written(11)
-    told = {call.body["message"]: call.body["count"] for call in calls}
-    singles = {str(number): 1 + (number == 3) for number in range(9)}
-    assert told == {**singles, "(combined from similar events): 39": 31, "said": 1}
+    reported = {call.body["message"]: call.body["count"] for call in calls}
+    separate_events = {str(number): 1 + (number == 3) for number in range(9)}
+    assert reported == {**separate_events, "(combined from similar events): 39": 31, "said": 1}
     bench.clock.time += 60
     bench.recorder.record(event(JOB, "Normal", "Noise", "40"))
     change = (await bench.written(12))[-1]

@@ -113,7 +113,7 @@ def test_constraints_of_volcano(kind: str, path: str, expected: dict[str, Any]) 
 
 
 def undescribed(schema: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Paths of properties that lack a description."""
+    """Yield the paths of properties without a description."""
     for name, child in schema.get("properties", {}).items():
         place = f"{path}.{name}".lstrip(".")
         if not child.get("description"):

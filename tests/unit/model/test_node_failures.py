@@ -43,7 +43,7 @@ def test_a_drain_is_a_moment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotations", "told"),
+    ("annotations", "reported"),
     [
         ({FAILS: "soon"}, f"annotation {FAILS}: 'soon' must be now, a time such as"),
         ({FAILS: "1m,down=3s"}, "'down=3s' must be one of for="),
@@ -53,10 +53,10 @@ def test_a_drain_is_a_moment() -> None:
         ({DRAINS: "tomorrow"}, "'tomorrow' must be now"),
     ],
 )
-def test_what_cannot_be_read_is_named(annotations: dict[str, str], told: str) -> None:
+def test_what_cannot_be_read_is_named(annotations: dict[str, str], reported: str) -> None:
     with pytest.raises(ChaosError) as raised:
         parse_failures(annotations, T0)
-    assert told in str(raised.value)
+    assert reported in str(raised.value)
 
 
 def test_now_becomes_the_time_it_was_read() -> None:

@@ -60,7 +60,7 @@ class Process:
         self.host = Host([operator or Widgets()])
         self.now = 100.0
 
-    def tell(self, event: Any) -> list[Effect]:
+    def send(self, event: Any) -> list[Effect]:
         """Handle an event, and the timers to reconcile that are due at once; other effects are returned."""
         stamped = msgspec.structs.replace(event, at=self.now)
         effects = [each for done in self.host.handle(stamped) for stage in done.stages for each in stage]
@@ -68,20 +68,20 @@ class Process:
         return [each for each in effects if each not in timers] + [each for one in timers for each in self.fire(one)]
 
     def fire(self, timer: StartTimer) -> list[Effect]:
-        return self.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
+        return self.send(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
 
     def sees(self, resource: str, obj: Any, change: Change = Change.APPEARED) -> list[Effect]:
-        return self.tell(Observed(resource=resource, change=change, object=obj))
+        return self.send(Observed(resource=resource, change=change, object=obj))
 
     def listed(self) -> list[Effect]:
         resources = (WIDGET.resource, kinds.CONFIG_MAP.resource, kinds.QUEUE.resource)
-        return [each for name in resources for each in self.tell(Synced(resource=name))]
+        return [each for name in resources for each in self.send(Synced(resource=name))]
 
     def comes_back(self, code: int = 0) -> list[Effect]:
         """The first effect in flight succeeds, or is refused."""
         effect_id = next(iter(self.host["widget-controller"].in_flight("ns/w")))
         where: dict[str, Any] = {"controller": "widget-controller", "key": "ns/w", "effect_id": effect_id}
-        return self.tell(EffectFailed(**where, code=code, message="no room") if code else EffectSucceeded(**where))
+        return self.send(EffectFailed(**where, code=code, message="no room") if code else EffectSucceeded(**where))
 
 
 def test_nothing_is_planned_before_all_is_listed() -> None:
@@ -131,9 +131,9 @@ def test_a_refusal_is_passed_to_the_plan_and_retried_with_back_off() -> None:
     assert timer.due == 101.0
     assert process.sees(WIDGET.resource, widget(labels={"a": "1"}), Change.CHANGED) == []
     process.now = timer.due
-    told, created = process.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
-    assert isinstance(told, Patch)
-    assert told.patch == {"status": {"problem": "no room"}}
+    reported, created = process.send(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
+    assert isinstance(reported, Patch)
+    assert reported.patch == {"status": {"problem": "no room"}}
     assert isinstance(created, Create)
     assert process.comes_back() == []
     (timer,) = process.comes_back(code=403)
@@ -148,7 +148,7 @@ def test_a_problem_is_over_once_a_plan_was_carried_out() -> None:
     (timer,) = process.comes_back(code=403)
     assert isinstance(timer, StartTimer)
     process.now = timer.due
-    process.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
+    process.send(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
     process.comes_back()
     process.comes_back()
     state: ReconcilerState = process.host["widget-controller"].state("ns/w")

@@ -149,8 +149,8 @@ def test_a_stateful_set_is_followed_by_the_revision_it_is_going_to(world: Worklo
 def test_annotations_that_cannot_be_read_are_reported_on_a_pod(world: Workloads) -> None:
     world.workload(kinds.REPLICA_SET, "web", 1, **{names.GROUP_MIN_MEMBER: "two"})
     world.pod("web-0", kinds.REPLICA_SET, "web")
-    (told,) = world.events
-    assert told.startswith(
+    (reported,) = world.events
+    assert reported.startswith(
         'Warning InvalidAnnotation: annotation scheduling.volcano.sh/group-min-member of its owner is "two"'
     )
     assert [group.spec.min_member for group in world.groups().values()] == [1]

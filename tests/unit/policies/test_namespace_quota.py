@@ -1,4 +1,4 @@
-"""The line of a namespace under any order of questions: never over the cap, gangs whole, nobody forgotten."""
+"""Quota of a namespace under any order of questions: cap respected, gangs complete, no job starves."""
 
 from __future__ import annotations
 
@@ -102,21 +102,21 @@ class Line:
         self.pods[name] = msgspec.convert(manifest, Pod)
 
     def bare(self, number: int) -> None:
-        """Pods of nobody's jobs."""
+        """Pods that belong to no job."""
         for index in range(number):
             spec = {"containers": [{"name": "c"}]}
             manifest = {"metadata": {"name": f"bare{index}", "namespace": "ns", "uid": f"bare{index}"}, "spec": spec}
             self.pods[f"bare{index}"] = msgspec.convert(manifest, Pod)
 
     def fail(self, job: str) -> None:
-        """All pods of the job fail, and nobody has looked at that yet."""
+        """All pods of the job fail, which the controller has not handled yet."""
         for name, pod in self.pods.items():
             if pod.metadata.annotations.get("job") == job:
                 self.pods[name] = msgspec.structs.replace(
                     pod, status=msgspec.structs.replace(pod.status, phase="Failed")
                 )
 
-    def settle(self, job: str, phase: str = "Running", **entries: str) -> None:
+    def set_status(self, job: str, phase: str = "Running", **entries: str) -> None:
         """The job counts its failed pods."""
         failed = sum(pod.status.phase == "Failed" for pod in self._live(job))
         status = self.jobs[job].status
@@ -125,7 +125,7 @@ class Line:
         self.jobs[job] = msgspec.structs.replace(self.jobs[job], status=status)
 
     def lose(self, job: str) -> None:
-        """The job's pods are gone; those of nobody when it is ""."""
+        """The job's pods are gone; those without a job if it is ""."""
         self.pods = {name: pod for name, pod in self.pods.items() if pod.metadata.annotations.get("job", "") != job}
 
     def taken(self) -> int:
@@ -179,13 +179,13 @@ def test_the_cap_holds_gangs_are_whole_and_fitting_jobs_are_admitted(history: li
                 name = known[number % len(known)]
                 if line._live(name):
                     line.finish(name)
-            case ("fail", number, settled) if known:
+            case ("fail", number, handled) if known:
                 line.fail(known[number % len(known)])
-                if settled:
-                    line.settle(known[number % len(known)])
+                if handled:
+                    line.set_status(known[number % len(known)])
             case ("lose", number) if known:
                 line.lose(known[number % len(known)])
-                line.settle(known[number % len(known)])
+                line.set_status(known[number % len(known)])
             case ("bare", number):
                 line.lose("")
                 line.bare(min(number, CAP - line.taken()))
@@ -255,17 +255,17 @@ def test_a_failed_pod_keeps_its_place_until_the_job_lets_it_be() -> None:
     line = full()
     line.submit(1, 1, high=True)
     line.fail("j000")
-    assert place(line.ask("j001")) == "1", "nobody has said yet what becomes of the failed pods"
-    line.settle("j000", "Restarting")
+    assert place(line.ask("j001")) == "1", "no decision about the failed pods exists yet"
+    line.set_status("j000", "Restarting")
     assert place(line.ask("j001")) == "1"
-    line.settle("j000", **{names.PENDING_ACTION: "[]"})
+    line.set_status("j000", **{names.PENDING_ACTION: "[]"})
     assert place(line.ask("j001")) == "1", "a restart waits for its time"
     line.lose("j000")
-    line.settle("j000", "Pending")
+    line.set_status("j000", "Pending")
     assert place(line.ask("j001")) == "1"
     line.make("j000")
     line.fail("j000")
-    line.settle("j000")
+    line.set_status("j000")
     assert isinstance(line.ask("j001"), Abstain), "they stay as they are, and take nothing"
 
 

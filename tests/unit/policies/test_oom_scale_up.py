@@ -79,7 +79,7 @@ def given(decision: Decision, container: str = "main") -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    ("has", "told", "expected"),
+    ("has", "reported", "expected"),
     [
         (limits("1Gi"), {}, ("2Gi", "2Gi")),
         (limits("1Gi"), {"arguments": {"factor": 1.5}}, ("1536Mi", "1536Mi")),
@@ -94,8 +94,10 @@ def given(decision: Decision, container: str = "main") -> tuple[Any, Any]:
         (limits("1Gi"), {"quotas": ({"memory": "3Gi"}, {"memory": "1280Mi", "pods": "9"})}, ("1280Mi", "2Gi")),
     ],
 )
-def test_request_and_limit_are_multiplied_within_bounds(has: Manifest, told: Any, expected: tuple[str, str]) -> None:
-    assert given(ask(pod({"main": has}, ("main",)), **told)) == expected
+def test_request_and_limit_are_multiplied_within_bounds(
+    has: Manifest, reported: Any, expected: tuple[str, str]
+) -> None:
+    assert given(ask(pod({"main": has}, ("main",)), **reported)) == expected
 
 
 def test_only_killed_containers_grow_and_leave_room_for_the_others() -> None:
@@ -128,15 +130,15 @@ def test_hearing_twice_of_one_pod_is_one_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("reported", "message"),
     [
         ({"arguments": {"cap": "1Gi"}}, "the policy's cap is reached"),
         ({"node": "1Gi"}, "the largest node has no more"),
         ({"quotas": ({"limits.memory": "1Gi"},)}, "the namespace's quota leaves no more"),
     ],
 )
-def test_when_there_is_no_more_it_says_why(told: Any, message: str) -> None:
-    decision = ask(pod({"main": limits("1Gi")}, ("main",)), **told)
+def test_when_there_is_no_more_it_says_why(reported: Any, message: str) -> None:
+    decision = ask(pod({"main": limits("1Gi")}, ("main",)), **reported)
     assert isinstance(decision, Alert)
     assert message in decision.message
 

@@ -1,4 +1,4 @@
-"""What shares of nodes come to, and how they are told."""
+"""Capabilities computed from shares of nodes, and their Events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def node(**allocatable: str) -> Node:
 
 
 def looked(subject: Queue) -> tuple[list[str], dict[str, str]]:
-    """What is told of a look, and the capability that is written."""
+    """Return the Event of a check, and the capability that is written."""
     host = Host([QueueCapabilityController()])
     steps: list[Dispatch] = []
     name = QueueCapabilityController.name
@@ -57,11 +57,11 @@ def looked(subject: Queue) -> tuple[list[str], dict[str, str]]:
 @pytest.mark.parametrize("dry", ["true", "false"])
 def test_amounts_are_whole_and_printed_as_people_write_them(dry: str) -> None:
     rule = f"{{share: {SHARES}, dryRun: {dry}}}"
-    told, written = looked(queue(rule, memory="68719476736"))
+    reported, written = looked(queue(rule, memory="68719476736"))
     texts = {"cpu": "2310m", "ephemeral-storage": "29716Mi", "memory": "4802Mi", "nvidia.com/gpu": "1"}
     assert written == ({} if dry == "true" else texts)
-    assert len(told) == 1
-    assert told[0].endswith(
+    assert len(reported) == 1
+    assert reported[0].endswith(
         "cpu none -> 2310m, ephemeral-storage none -> 29716Mi, memory 64Gi -> 4802Mi, nvidia.com/gpu none -> 1"
     )
 

@@ -198,7 +198,7 @@ def test_nothing_is_decided_before_everything_is_listed(world: Queues) -> None:
 
 @pytest.mark.parametrize("survives", range(5))
 def test_a_process_killed_between_any_two_writes_is_resumed(survives: int) -> None:
-    """Close with a child, die after `survives` writes, start anew: the end is that of an uninterrupted run."""
+    """A crash after any number of writes of a close and a restart lead to the same end as no crash."""
     world = Queues()
     world.queue("root", parent="")
     world.queue("parent")

@@ -68,7 +68,7 @@ class Queues(World):
                 return super()._carry_out(dispatch, effect, dropped)
         return True
 
-    def _told(self, patch: Any) -> str:
+    def _describe(self, patch: Any) -> str:
         return f" {_flat(patch)}"
 
 

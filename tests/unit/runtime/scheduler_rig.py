@@ -11,7 +11,7 @@ import msgspec
 
 from tests.scenario.scheduling.harness import actions, decoded, plugins
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer
-from tests.unit.runtime.virtual_time import VirtualClock, settle
+from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.bus.event_bus import Batch, EventBus
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES
 from volcanoio.engine.scheduling.config.profile import WATCHABLE
@@ -75,11 +75,11 @@ class Rig:
         """The actor at work; objects are listed first."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.scheduler.run, Writers(self, self, self, Client(self.transport)))
-            await settle()
+            await run_until_idle()
             self.put(*objects)
             if synced:
                 self.sync()
-            await settle()
+            await run_until_idle()
             yield
             tasks.cancel_scope.cancel()
 

@@ -37,7 +37,7 @@ def test_the_list_selects_by_name(entries: tuple[str, ...], names: tuple[str, ..
 
 
 @pytest.mark.parametrize(
-    ("entries", "told"),
+    ("entries", "reported"),
     [
         (("gc-controller", "-gc-controller"), '"gc-controller" is given twice'),
         (("*", "*"), r'"\*" is given twice'),
@@ -46,8 +46,8 @@ def test_the_list_selects_by_name(entries: tuple[str, ...], names: tuple[str, ..
         (("-*",), "nothing is left to run"),
     ],
 )
-def test_a_list_that_cannot_be_meant_is_refused(entries: tuple[str, ...], told: str) -> None:
-    with pytest.raises(PluginError, match=told):
+def test_a_list_that_cannot_be_meant_is_refused(entries: tuple[str, ...], reported: str) -> None:
+    with pytest.raises(PluginError, match=reported):
         select_controllers(entries, KNOWN)
 
 
@@ -66,10 +66,10 @@ class Plain:
         return Step(state)
 
 
-class Told(Plain):
+class WithContext(Plain):
     """One that takes it."""
 
-    name = "told"
+    name = "reported"
 
     def __init__(self, context: ControllerContext) -> None:
         self.context = context
@@ -93,7 +93,7 @@ class Without(Plain):
 
 
 class MyPod(ApiObject):
-    """A pod as nobody else reads it."""
+    """A pod with a Struct that no other controller uses."""
 
 
 class OwnPod(Plain):
@@ -109,7 +109,7 @@ def registry(*classes: type) -> Registry:
 
 
 @pytest.mark.parametrize(
-    ("odd", "told"),
+    ("odd", "reported"),
     [
         (Raises, "RuntimeError('no')"),
         (Blind, "it watches nothing"),
@@ -117,15 +117,15 @@ def registry(*classes: type) -> Registry:
         (OwnPod, "it reads pods as MyPod, others here as Pod; use theirs"),
     ],
 )
-def test_one_that_cannot_be_made_is_left_out_and_said(odd: type, told: str) -> None:
-    found = registry(Plain, Told, odd)
+def test_one_that_cannot_be_made_is_left_out_and_said(odd: type, reported: str) -> None:
+    found = registry(Plain, WithContext, odd)
     with capture_logs() as logs:
         made = make_controllers(found, found.names(entrypoints.CONTROLLERS), ControllerContext(scheduler_names=("x",)))
-    assert [each.name for each in made] == ["plain", "told"]
-    assert made[1].context.scheduler_names == ("x",)  # type: ignore[attr-defined]  # it is Told
+    assert [each.name for each in made] == ["plain", "reported"]
+    assert made[1].context.scheduler_names == ("x",)  # type: ignore[attr-defined]  # it is WithContext
     (log,) = logs
     assert log["controller"] == odd.name  # type: ignore[attr-defined]  # they have
-    assert told in log["error"]
+    assert reported in log["error"]
 
 
 def test_each_resource_is_read_with_the_struct_that_says_most() -> None:

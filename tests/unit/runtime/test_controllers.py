@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from tests.unit.runtime.virtual_time import VirtualClock, settle
+from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.bus.event_bus import Batch, EventBus
 from volcanoio.engine.hosting.host import Host
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
@@ -177,7 +177,7 @@ class Bench:
 async def bench(*policies: Restarts) -> AsyncIterator[Bench]:
     made = Bench(*policies)
     task = asyncio.create_task(made.host.run(made.executor))
-    await settle()
+    await run_until_idle()
     try:
         yield made
     finally:

@@ -1,4 +1,4 @@
-"""What a cycle's time is told as: opening, plugins, actions; and how far tasks are."""
+"""Metrics of a cycle: opening, plugins, actions, close; and the latency of tasks."""
 
 from __future__ import annotations
 

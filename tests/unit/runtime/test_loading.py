@@ -226,7 +226,7 @@ def test_a_named_class_that_is_no_policy_is_reported_with_what_is_missing(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("body", "lacks"),
+    ("body", "missing"),
     [
         ("async def decide(self, context): ...", "a constructor that does not take its arguments; write def __init__"),
         (
@@ -235,9 +235,9 @@ def test_a_named_class_that_is_no_policy_is_reported_with_what_is_missing(tmp_pa
         ),
     ],
 )
-def test_a_mounted_policy_that_cannot_be_asked_says_why(tmp_path: Path, body: str, lacks: str) -> None:
+def test_a_mounted_policy_that_cannot_be_asked_says_why(tmp_path: Path, body: str, missing: str) -> None:
     write(tmp_path, "odd.py", f'class Odd:\n    name = "odd"\n    {body}\n')
-    with pytest.raises(PluginError, match=lacks):
+    with pytest.raises(PluginError, match=missing):
         discover(policies_dirs=[tmp_path]).get(entrypoints.LIFECYCLE_POLICIES, "odd")
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.runtime.virtual_time import VirtualClock, settle
+from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.framework.decisions import Abstain, Act, Decision, Hold
 from volcanoio.framework.lifecycle import LifecycleEvent, LifecyclePolicy, PolicyContext
 from volcanoio.model.base import ObjectMeta
@@ -145,9 +145,9 @@ async def test_arguments_for_a_policy_that_is_not_enabled_are_reported() -> None
         on.host.ask(replace(CONTEXT, job=job), on.hear)
         (answer,) = on.answers
         assert (answer.decision, answer.policy) == (RESTART, "first")
-        (told,) = answer.faults
-        assert told[0] == "frist"
-        assert 'the policy is not asked about this job; did you mean "first"?; name it in' in told[1]
+        (reported,) = answer.faults
+        assert reported[0] == "frist"
+        assert 'the policy is not asked about this job; did you mean "first"?; name it in' in reported[1]
 
 
 async def test_when_all_abstain_there_is_no_decision() -> None:
@@ -234,7 +234,7 @@ async def test_a_stuck_policy_is_abandoned_and_those_behind_it_are_called_again(
         innocent.release()
         assert await on.answer() == Answer(ABORT, "innocent")
         on.came.clear()
-        await settle()
+        await run_until_idle()
         assert len(on.answers) == 2
 
 
@@ -249,7 +249,7 @@ async def test_a_quick_policy_that_blocks_the_loop_is_moved_to_the_thread() -> N
         clock_holder.append(on.clock)
         on.ask()
         on.ask()
-        await settle()
+        await run_until_idle()
         while len(on.answers) < 2:
             await on.answer()
         assert policy.threads[0] == threading.get_ident() != policy.threads[1]

@@ -52,10 +52,10 @@ class Broken(Growing):
             raise OSError("no disk")
 
 
-class Telling(Growing):
+class Listening(Growing):
     """Wants to be asked every so often."""
 
-    name = "telling"
+    name = "listening"
     events: tuple[str, ...] = (PolicyEvent.TICK, "PodFailed")
     every = 30
 
@@ -83,7 +83,7 @@ class Hanging(Growing):
 def registry() -> Registry:
     return Registry(
         Candidate(entrypoints.LIFECYCLE_POLICIES, policy.name, "test 1", lambda policy=policy: policy)  # type: ignore[misc]  # a default in a lambda
-        for policy in (Growing, Broken, Telling, Leaving, Hanging, Deaf)
+        for policy in (Growing, Broken, Listening, Leaving, Hanging, Deaf)
     )
 
 
@@ -98,8 +98,8 @@ def job(policies: str = "", **arguments: str) -> Job:
 
 
 def test_only_enabled_policies_are_made_in_order_with_their_arguments() -> None:
-    made = load("policies:\n- name: telling\n- name: growing\n  arguments: {factor: 3}\n").everywhere
-    assert [member.name for member in made] == ["telling", "growing"]
+    made = load("policies:\n- name: listening\n- name: growing\n  arguments: {factor: 3}\n").everywhere
+    assert [member.name for member in made] == ["listening", "growing"]
     assert isinstance(made[1].policy, Growing)
     assert made[1].policy.arguments.factor == 3
     assert load("policies:\n- name: growing\n  enabled: false\n").everywhere == ()
@@ -169,7 +169,7 @@ def test_a_job_names_policies_and_gives_the_arguments_that_are_its_to_give() -> 
     ("name", "arguments", "message"),
     [
         ("growng", "", 'does not exist; did you mean "growing"?'),
-        ("telling", "", "is off (enabled: false in the controllers' configuration)"),
+        ("listening", "", "is off (enabled: false in the controllers' configuration)"),
         ("growing", "factor", "not a mapping: 'factor'; give one such as {factor: 2}"),
         (
             "growing",
@@ -182,13 +182,13 @@ def test_a_job_names_policies_and_gives_the_arguments_that_are_its_to_give() -> 
     ],
 )
 def test_an_invalid_name_in_a_job_is_reported(name: str, arguments: str, message: str) -> None:
-    member = load("policies:\n- name: telling\n  enabled: false\n").named(name, arguments)
+    member = load("policies:\n- name: listening\n  enabled: false\n").named(name, arguments)
     assert member.policy is None
     assert message in member.fault
 
 
 def test_the_roster_says_what_is_wanted_of_whom() -> None:
-    policies = load("policies:\n- name: telling\n")
+    policies = load("policies:\n- name: listening\n")
     roster = policies.roster({})
     assert roster.wants(job(), PolicyEvent.TICK)
     assert not roster.wants(job(), PolicyEvent.PODS_DUE)
@@ -199,7 +199,7 @@ def test_the_roster_says_what_is_wanted_of_whom() -> None:
 
 
 def test_a_policy_that_does_not_list_ticks_gets_none() -> None:
-    class Deaf(Telling):
+    class Deaf(Listening):
         events = ("PodFailed",)
 
     assert PolicySet.of([Deaf({})]).roster({}).every(job()) == 0

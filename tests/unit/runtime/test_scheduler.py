@@ -10,7 +10,7 @@ import pytest
 
 from tests.scenario.scheduling.harness import group, node, pods, profile, queue
 from tests.unit.runtime.scheduler_rig import Rig
-from tests.unit.runtime.virtual_time import VirtualClock, settle
+from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.bus.records import Codec, EventRecord
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
@@ -36,7 +36,7 @@ async def test_a_gang_is_bound_as_one_batch_and_every_step_names_its_cause() -> 
         await rig.clock.advance(0.5)
         first = len(rig.opened)
         rig.put(*gang("a", 3))
-        await settle()
+        await run_until_idle()
         assert [(batch.group, len(batch.binds)) for batch in rig.batches] == [("ns/a", 3)]
         opened = rig.opened[first]
         assert opened.upto == opened.cause == max(e.seq for e in rig.events if e.seq < opened.seq)
@@ -52,7 +52,7 @@ async def test_the_first_event_after_idleness_starts_a_cycle_at_once_and_idlenes
         await rig.clock.advance(0.5)
         before = len(rig.opened)
         rig.put(*gang("a", 2))
-        await settle()
+        await run_until_idle()
         assert len(rig.opened) > before
         await rig.clock.advance(0.1)
         quiet = len(rig.opened)
@@ -68,10 +68,10 @@ async def test_events_behind_a_cycle_wait_for_the_debounce(debounce: float) -> N
     async with rig.running(*CLUSTER):
         await rig.clock.advance(0.5)
         rig.put(*gang("a", 2))
-        await settle()
+        await run_until_idle()
         cycles = len(rig.opened)
         rig.put(*gang("b", 2))
-        await settle()
+        await run_until_idle()
         if debounce:
             assert len(rig.opened) == cycles
             await rig.clock.advance(debounce)
@@ -85,10 +85,10 @@ async def test_nothing_is_decided_before_everything_is_listed_and_none_while_rel
         await rig.clock.advance(3.0)
         assert not rig.opened
         rig.sync([kinds.PRIORITY_CLASS.resource])
-        await settle()
+        await run_until_idle()
         assert len(rig.batches) == 1
         rig.relist(kinds.NODE.resource)
-        await settle()
+        await run_until_idle()
         cycles = len(rig.opened)
         rig.put(*gang("b", 2))
         await rig.clock.advance(3.0)
@@ -131,7 +131,7 @@ async def test_a_cycle_over_its_budget_closes_between_jobs_and_the_next_opens_at
     gangs = [item for number in range(6) for item in gang(f"g{number}", 1)]
     async with rig.running(*CLUSTER, *gangs):
         for _ in gangs:
-            await settle()
+            await run_until_idle()
         cut = [event for event in rig.closed if event.where]
         assert cut
         assert {event.where for event in cut} <= {"enqueue", "allocate"}
@@ -164,7 +164,7 @@ async def test_a_plugin_that_raises_ends_the_cycle_and_not_the_scheduler(caplog:
         assert rig.closed[-1].fault == "RuntimeError: no"
         faults = sum(bool(event.fault) for event in rig.closed)
         rig.put(*gang("good", 1))
-        await settle()
+        await run_until_idle()
         assert sum(bool(event.fault) for event in rig.closed) == faults, "it waits for the period"
         rig.scheduler.configure("actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}]}]")
         await rig.clock.advance(2.0)
@@ -238,7 +238,7 @@ async def test_what_plugins_read_is_watched_and_nothing_else() -> None:
         assert len(rig.configurations) == 1, "the old one stays until what the new one reads is listed"
         assert len(rig.batches) == 1
         rig.sync([quotas])
-        await settle()
+        await run_until_idle()
         assert [event.text for event in rig.configurations] == [WITHOUT, WITH_READER]
         rig.relist(quotas)
         cycles = len(rig.opened)
@@ -267,14 +267,14 @@ async def test_nothing_is_decided_before_what_plugins_read_is_listed() -> None:
         await rig.clock.advance(2.0)
         assert not rig.opened
         rig.sync([kinds.RESOURCE_QUOTA.resource])
-        await settle()
+        await run_until_idle()
         assert len(rig.batches) == 1
 
 
 async def test_it_makes_the_two_queues_that_must_exist() -> None:
     rig = Rig()
     async with rig.running():
-        await settle()
+        await run_until_idle()
     bodies = [call.body for call in rig.transport.calls if call.method == "POST"]
     assert [(body["metadata"]["name"], body["spec"]) for body in bodies] == [
         ("root", {"weight": 1, "reclaimable": False}),
@@ -322,7 +322,7 @@ async def test_figures_bear_volcanos_names_and_a_jobs_go_with_it() -> None:
             ("volcano_unschedule_job_count", ""),
         } <= probe.series
         rig.bus.publish([rig.gone(kinds.POD_GROUP, "ns/a")])
-        await settle()
+        await run_until_idle()
         assert not [name for name, labels in probe.series if labels.startswith("a,")]
 
 

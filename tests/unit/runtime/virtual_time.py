@@ -30,7 +30,7 @@ class VirtualClock:
     async def advance(self, seconds: float) -> None:
         """Move on, stopping at every sleeper's time and letting all others run there."""
         end = self._now + seconds
-        await settle()
+        await run_until_idle()
         while True:
             self._sleepers = [entry for entry in self._sleepers if not entry[1].done()]
             due = min((when for when, _ in self._sleepers), default=end + 1)
@@ -40,12 +40,12 @@ class VirtualClock:
             for when, waiting in self._sleepers:
                 if when <= self._now and not waiting.done():
                     waiting.set_result(None)
-            await settle()
+            await run_until_idle()
         self._now = end
-        await settle()
+        await run_until_idle()
 
 
-async def settle() -> None:
+async def run_until_idle() -> None:
     """Let every task that can run, run."""
     for _ in range(20):
         await asyncio.sleep(0)

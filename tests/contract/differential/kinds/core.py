@@ -42,7 +42,7 @@ def pod(name: str, rng: random.Random) -> Obj:
         container["env"] = [{"name": "A", "value": "1"}, {"name": "B", "value": text(rng)}]
     if rng.random() < 0.3:
         container["ports"] = [{"containerPort": 80}]
-    spec: Obj = {"containers": [container], "schedulerName": "nobody", "automountServiceAccountToken": False}
+    spec: Obj = {"containers": [container], "schedulerName": "absent", "automountServiceAccountToken": False}
     if rng.random() < 0.3:
         spec["restartPolicy"] = rng.choice(("Never", "OnFailure"))
     if rng.random() < 0.3:

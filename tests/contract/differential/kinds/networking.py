@@ -136,7 +136,7 @@ def _ingress_spec(rng: random.Random) -> Obj:
     rule |= some(rng, 0.8, http={"paths": rng.choice(([path], [path], []))})
     tls = {"hosts": [rng.choice(("a.example.com", "Not_A_Name"))], "secretName": rng.choice(("s", "Not_A_Name"))}
     spec = some(rng, 0.6, defaultBackend=_backend(rng), rules=[rule])
-    return spec | some(rng, 0.2, tls=[tls], ingressClassName=chosen("nobody", "Not_A_Name"))
+    return spec | some(rng, 0.2, tls=[tls], ingressClassName=chosen("absent", "Not_A_Name"))
 
 
 def _ingress(name: str, rng: random.Random) -> Obj:

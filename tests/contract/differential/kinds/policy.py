@@ -105,15 +105,15 @@ def _hooks(kind: str, name: str, rng: random.Random) -> Obj:
             {},
         )
     )
-    nobody = {"matchLabels": {"kubernetes.io/metadata.name": "nobody-has-this"}}
-    rule: Obj = {"apiGroups": ["nobody.example.com"], "apiVersions": ["v1"], "resources": ["nothings"]}
+    no_namespace = {"matchLabels": {"kubernetes.io/metadata.name": "no-such-namespace"}}
+    rule: Obj = {"apiGroups": ["absent.example.com"], "apiVersions": ["v1"], "resources": ["nothings"]}
     rule["operations"] = rng.choice((["CREATE"], ["*"], ["CREATE", "UPDATE"], ["ODD"], []))
     rule |= some(rng, 0.2, scope=chosen("Namespaced", "Odd"))
     hook: Obj = {
         "name": rng.choice(("a.b.example.com", "a.b.example.com", "short")),
         "clientConfig": client,
         "rules": [rule],
-        "namespaceSelector": nobody,
+        "namespaceSelector": no_namespace,
         "sideEffects": rng.choice(("None", "NoneOnDryRun", "Some", "Odd")),
         "admissionReviewVersions": rng.choice((["v1"], ["v1", "v1beta1"], ["v9"], [])),
     }

@@ -42,7 +42,7 @@ def _role(name: str, rng: random.Random) -> Obj:
 def _cluster_role(name: str, rng: random.Random) -> Obj:
     made = obj(f"{_GROUP}/v1", "ClusterRole", name, rules=_rules(rng))
     if rng.random() < 0.2:
-        labels = rng.choice(([{"matchLabels": {"nobody": "has"}}], [], [rng.choice(SELECTORS[2:6])]))
+        labels = rng.choice(([{"matchLabels": {"absent": "has"}}], [], [rng.choice(SELECTORS[2:6])]))
         made |= {"aggregationRule": {"clusterRoleSelectors": labels}, "rules": []}
     return made
 

@@ -61,7 +61,7 @@ def _stateful_set(name: str, rng: random.Random) -> Obj:
 def _daemon_set(name: str, rng: random.Random) -> Obj:
     spec = _spec(name, rng)
     del spec["replicas"]
-    spec["template"]["spec"]["nodeSelector"] = {"nobody": "has"}
+    spec["template"]["spec"]["nodeSelector"] = {"absent": "has"}
     rolling = {"rollingUpdate": some(rng, 0.5, maxSurge=chosen(*_SURGES), maxUnavailable=chosen(*_SURGES))}
     spec |= some(rng, 0.3, updateStrategy=chosen({"type": "OnDelete"}, {"type": "Odd"}, rolling))
     return obj("apps/v1", "DaemonSet", name, spec=spec)

@@ -35,7 +35,7 @@ kills = st.none() | st.integers(0, 30)
 
 
 class Lives(RuleBasedStateMachine):
-    """`calm` is never killed; `mortal` is killed after a number of steps of its reaction. Both count at once."""
+    """`calm` is never killed; `killed` is killed after a number of steps of its reaction. Neither delays counts."""
 
     rest = (0.0, 0.0)
     """Seconds of rest from counting a pod, and the fewest."""
@@ -51,37 +51,37 @@ class Lives(RuleBasedStateMachine):
     @initialize(policies=policies, graceful=st.booleans(), least=st.integers(1, 3))
     def submit(self, policies: Any, graceful: bool, least: int) -> None:
         self.spec = spec(task(replicas=3, minAvailable=least), policies=policies, maxRetry=MAX_RETRY)
-        self.calm, self.mortal = World(graceful=graceful), World(graceful=graceful)
+        self.calm, self.killed = World(graceful=graceful), World(graceful=graceful)
         self.seen = (0, 0)
         self.finished = ""
         self._both(lambda world: world.submit(self.spec), None)
 
-    def _both(self, happening: Any, killed_after: int | None) -> None:
-        for world in (self.calm, self.mortal):
-            happening(world)
-        self.calm.settle()
+    def _both(self, disturbance: Any, killed_after: int | None) -> None:
+        for world in (self.calm, self.killed):
+            disturbance(world)
+        self.calm.run_until_stable()
         if killed_after is not None:
             for _ in range(killed_after):
-                self.mortal.step()
-            self.mortal.crash()
-        self.mortal.settle()
+                self.killed.step()
+            self.killed.crash()
+        self.killed.run_until_stable()
 
     def _phase(self, index: int, phase: Any, killed_after: int | None) -> None:
-        def happening(world: World) -> None:
+        def disturbance(world: World) -> None:
             pod = world.pods().get(f"job-t-{index}")
             if pod is not None and pod.status.phase not in ("Succeeded", "Failed"):
                 world.phase(pod.metadata.name, phase)
 
-        self._both(happening, killed_after)
+        self._both(disturbance, killed_after)
 
     @rule(killed_after=kills)
     def run_all(self, killed_after: int | None) -> None:
-        def happening(world: World) -> None:
+        def disturbance(world: World) -> None:
             for name, pod in world.pods().items():
                 if pod.status.phase == "Pending":
                     world.phase(name, "Running")
 
-        self._both(happening, killed_after)
+        self._both(disturbance, killed_after)
 
     @rule(index=pods, killed_after=kills)
     def fail(self, index: int, killed_after: int | None) -> None:
@@ -130,7 +130,7 @@ class Lives(RuleBasedStateMachine):
     def counters_only_grow_and_retries_have_a_limit(self) -> None:
         if not hasattr(self, "calm"):
             return
-        status = self.mortal.job().status
+        status = self.killed.job().status
         now = (status.version, status.retry_count)
         assert now[0] >= self.seen[0]
         assert self.seen[1] <= now[1] <= MAX_RETRY
@@ -140,7 +140,7 @@ class Lives(RuleBasedStateMachine):
     def a_finished_job_stays_finished(self) -> None:
         if not hasattr(self, "calm"):
             return
-        phase = self.mortal.job().status.state.phase
+        phase = self.killed.job().status.state.phase
         assert not self.finished or phase == self.finished
         self.finished = phase if phase in FINISHED_PHASES else ""
 
@@ -148,17 +148,17 @@ class Lives(RuleBasedStateMachine):
     def killing_us_changes_nothing(self) -> None:
         if not hasattr(self, "calm"):
             return
-        assert outcome(self.mortal) == outcome(self.calm)
+        assert outcome(self.killed) == outcome(self.calm)
 
     @invariant()
     def no_live_pod_of_an_older_version_survives_and_no_name_is_made_twice(self) -> None:
         if not hasattr(self, "calm"):
             return
-        version = str(self.mortal.job().status.version)
-        for pod in self.mortal.pods().values():
+        version = str(self.killed.job().status.version)
+        for pod in self.killed.pods().values():
             if pod.metadata.deletion_timestamp is None and pod.status.phase in ("Pending", "Running"):
                 assert pod.metadata.annotations["volcano.sh/job-version"] == version
-        assert not self.mortal.collisions
+        assert not self.killed.collisions
         assert not self.calm.collisions
 
 
@@ -191,10 +191,10 @@ class RestfulLives(Lives):
     @invariant()
     def killing_us_changes_nothing(self) -> None:
         if hasattr(self, "calm"):
-            before = phase_of(self.calm), phase_of(self.mortal)
+            before = phase_of(self.calm), phase_of(self.killed)
             self.calm.fire("counts")
-            self.mortal.fire("counts")
-            assert before == (phase_of(self.calm), phase_of(self.mortal)), "no phase waits for a rest to end"
+            self.killed.fire("counts")
+            assert before == (phase_of(self.calm), phase_of(self.killed)), "no phase waits for a rest to end"
         super().killing_us_changes_nothing()
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.contract.support import eventually
-from tests.scenario.run.upped import Lock, Upped, ended, log, run_pod, shell, until, upped
+from tests.scenario.run.up_process import Lock, UpProcess, ended, log, run_pod, shell, until, up_process
 
 WAIT = "echo ready; setsid sleep 1000 & wait"
 
 
-def _running(server: Upped, lock: Lock, **spec: Any) -> str:
+def _running(server: UpProcess, lock: Lock, **spec: Any) -> str:
     """A pod that holds the lock, with a child that has left its session; its path."""
     namespace = server.namespace()
     path = run_pod(namespace, "holder", shell(f"{lock.script} trap '' TERM; {WAIT}"), **spec)
@@ -25,7 +25,7 @@ def _running(server: Upped, lock: Lock, **spec: Any) -> str:
 
 def test_everything_ends_with_the_server(tmp_path: Path) -> None:
     lock = Lock(tmp_path)
-    with upped(tmp_path / "data", "--memory") as server:
+    with up_process(tmp_path / "data", "--memory") as server:
         _running(server, lock)
         assert (tmp_path / "data" / "pods").stat().st_mode & 0o777 == 0o700
     assert not lock.held
@@ -37,11 +37,11 @@ def test_a_killed_server_leaves_nothing_running_and_a_new_one_reports_it(
     tmp_path: Path, policy: str, restarts: int
 ) -> None:
     lock = Lock(tmp_path)
-    with upped(tmp_path / "data") as server:
+    with up_process(tmp_path / "data") as server:
         path = _running(server, lock, restartPolicy=policy)
         server.kill()
         lock.wait_until_free()
-    with upped(tmp_path / "data") as server:
+    with up_process(tmp_path / "data") as server:
         if policy == "Never":
             pod = ended(server.cluster, path)
             state = pod["status"]["containerStatuses"][0]["state"]

@@ -73,8 +73,8 @@ class History:
             case _:
                 pass
 
-    def settle(self) -> None:
-        """Nothing is refused and nobody is killed any more."""
+    def run_until_stable(self) -> None:
+        """Run without refusals and crashes until nothing changes."""
         self.world.refuse, self.world.dies_at = [], 0
         self.world.wait(200)
 
@@ -85,7 +85,7 @@ def test_in_the_end_every_live_pod_is_in_a_group_that_is_as_it_should_be(steps: 
     history = History()
     for step in steps:
         history.take(*step)
-    history.settle()
+    history.run_until_stable()
     world = history.world
     groups, marks = world.groups(), world.marks()
     for (resource, key), stored in world.objects.items():

@@ -34,7 +34,7 @@ class Waits:
     idle = sleep
 
 
-class Desk:
+class WebhookServer:
     """Webhooks of one server, which answers with these statuses in turn, the last one for ever."""
 
     def __init__(self, statuses: Sequence[int]) -> None:
@@ -69,8 +69,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(*statuses: int) -> AsyncIterator[Desk]:
-    made = Desk(statuses or (204,))
+async def webhook_server(*statuses: int) -> AsyncIterator[WebhookServer]:
+    made = WebhookServer(statuses or (204,))
     app = web.Application()
     app.router.add_post("/", made.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -89,53 +89,53 @@ async def desk(*statuses: int) -> AsyncIterator[Desk]:
 
 
 async def test_an_event_is_passed_on_once_with_its_cause() -> None:
-    async with desk() as it:
+    async with webhook_server() as it:
         it.post()
-        told = await it.outcome()
+        reported = await it.outcome()
         assert it.bodies == [{"alert": "a"}]
-    assert told == Notified(cause=7, controller="job-controller", key="ns/job", notice="n", delivered=True)
+    assert reported == Notified(cause=7, controller="job-controller", key="ns/job", notice="n", delivered=True)
 
 
 @pytest.mark.parametrize("refusal", [302, 404, 429, 500])
 async def test_other_answers_are_no_end_and_the_waits_grow(refusal: int) -> None:
-    async with desk(refusal, refusal, refusal, 200) as it:
+    async with webhook_server(refusal, refusal, refusal, 200) as it:
         it.post()
         assert (await it.outcome()).delivered
         assert it.clock.slept == [BACKOFF.base, 2 * BACKOFF.base, 4 * BACKOFF.base]
 
 
 async def test_no_wait_is_longer_than_the_longest() -> None:
-    async with desk(*[500] * 12, 200) as it:
+    async with webhook_server(*[500] * 12, 200) as it:
         it.post(lasts=86_400.0)
         await it.outcome()
         assert it.clock.slept[-1] == BACKOFF.cap
 
 
 async def test_after_its_time_it_is_given_up_with_the_last_problem() -> None:
-    async with desk(503) as it:
+    async with webhook_server(503) as it:
         it.post(lasts=5.0)
-        told = await it.outcome()
-        assert not told.delivered
-        assert told.problem == "it answered 503 Service Unavailable"
+        reported = await it.outcome()
+        assert not reported.delivered
+        assert reported.problem == "it answered 503 Service Unavailable"
         assert it.clock.slept == [1.0, 2.0]
 
 
 async def test_who_is_gone_for_good_is_not_asked_again() -> None:
-    async with desk(410) as it:
+    async with webhook_server(410) as it:
         it.post()
         assert not (await it.outcome()).delivered
         assert it.clock.slept == []
 
 
 async def test_an_invalid_address_is_reported_at_once() -> None:
-    async with desk() as it:
+    async with webhook_server() as it:
         it.post(url="no address")
         assert "is not an http(s) address" in (await it.outcome()).problem
         assert it.clock.slept == []
 
 
 async def test_a_notice_under_way_is_not_begun_again() -> None:
-    async with desk() as it:
+    async with webhook_server() as it:
         it.blocked = anyio.Event()
         it.post()
         it.post()

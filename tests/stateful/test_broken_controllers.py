@@ -28,8 +28,8 @@ def retries_without_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaves_podgroups(patch: pytest.MonkeyPatch) -> None:
-    def stop(scene: ReconcileContext) -> reconciliation.DueWrites:
-        after = original(scene)
+    def stop(observed: ReconcileContext) -> reconciliation.DueWrites:
+        after = original(observed)
         stages = (tuple(each for each in stage if "podgroups" not in each.resource) for stage in after.stages)
         return msgspec.structs.replace(after, stages=tuple(stage for stage in stages if stage))
 
@@ -49,7 +49,7 @@ def forgets_commands(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decisions, "pending_commands", lambda reduction: [])
 
 
-def nobody_hears_of_failures(patch: pytest.MonkeyPatch) -> None:
+def ignore_pod_failures(patch: pytest.MonkeyPatch) -> None:
     def published(self: Any, step: Any, effect: Any, error: Any, dropped: Any) -> None:
         del self, step, effect, error, dropped
 
@@ -80,17 +80,17 @@ BROKEN: dict[Break, str] = {
     leaves_podgroups: r"PodGroup .* is still there",
     counts_wrongly: "counts 0 failed pods",
     forgets_commands: "was not consumed",
-    nobody_hears_of_failures: "does not come to rest",
+    ignore_pod_failures: "does not come to rest",
     causes_get_lost: "has no cause",
     raises_now_and_then: "a reducer raised",
 }
 """What is broken, and what the alarm says."""
 
 
-@pytest.mark.parametrize(("broken", "told"), BROKEN.items(), ids=lambda one: getattr(one, "__name__", ""))
-def test_what_is_broken_is_caught(broken: Break, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("broken", "reported"), BROKEN.items(), ids=lambda one: getattr(one, "__name__", ""))
+def test_what_is_broken_is_caught(broken: Break, reported: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch)
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=reported):
         run_state_machine_as_test(
             seed(1)(Lifecycle),
             settings=settings(

@@ -11,8 +11,8 @@ from volcanoio.runtime.policies.calls import BoundedCall, OverrunError, interrup
 
 def test_a_background_call_returns_the_result_of_the_call() -> None:
     done = threading.Event()
-    errand = BoundedCall(lambda: 7, "test", done.set)
-    assert errand.wait(5) == 7
+    bounded = BoundedCall(lambda: 7, "test", done.set)
+    assert bounded.wait(5) == 7
     assert done.wait(5)
 
 
@@ -30,15 +30,15 @@ def test_a_loop_is_given_up_and_ends() -> None:
             pass
 
     done = threading.Event()
-    errand = BoundedCall(call, "test", done.set)
+    bounded = BoundedCall(call, "test", done.set)
     with pytest.raises(OverrunError, match=r"longer than its limit of 0.05 s"):
-        errand.wait(0.05)
-    errand.thread.join(10)
-    assert not errand.thread.is_alive()
+        bounded.wait(0.05)
+    bounded.thread.join(10)
+    assert not bounded.thread.is_alive()
     assert not done.is_set()
 
 
 def test_a_thread_that_ended_is_not_interrupted() -> None:
-    errand = BoundedCall(lambda: None, "test")
-    errand.thread.join(10)
-    interrupt(errand.thread)
+    bounded = BoundedCall(lambda: None, "test")
+    bounded.thread.join(10)
+    interrupt(bounded.thread)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.commands import Command
-from tests.contract.support import Cluster, Namespace, Obj, settled, unique
+from tests.contract.support import Cluster, Namespace, Obj, unique, wait_until_stable
 
 
 @dataclass(frozen=True)
-class Upped:
+class UpProcess:
     """A running cluster whose pods are processes."""
 
     command: Command
@@ -27,7 +27,7 @@ class Upped:
         """A new namespace, ready for pods."""
         name = unique("run")
         self.cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
-        settled(self.cluster, name)
+        wait_until_stable(self.cluster, name)
         return Namespace(self.cluster, name)
 
     def kill(self) -> None:
@@ -37,14 +37,14 @@ class Upped:
 
 
 @contextmanager
-def upped(data: Path, *options: str, path: Sequence[Path] = ()) -> Iterator[Upped]:
+def up_process(data: Path, *options: str, path: Sequence[Path] = ()) -> Iterator[UpProcess]:
     """Run the cluster until the block ends, with directories before its PATH. It must then end by itself, in time."""
     environment = os.environ | {"PATH": os.pathsep.join([*map(str, path), os.environ["PATH"]])}
     with Command("up", "--run", f"--data={data}", *options, environment=environment) as command:
         ready = command.stdout.readline()
         assert ready.startswith("ready "), command.ended()
         cluster = Cluster.of(data / "kubeconfig")
-        yield Upped(command, data / "kubeconfig", cluster)
+        yield UpProcess(command, data / "kubeconfig", cluster)
         cluster.close()
         if command.code is None:
             command.send(signal.SIGTERM)
@@ -125,6 +125,6 @@ class Lock:
             return False
 
     def wait_until_free(self) -> None:
-        """Return when nobody holds it any more; the test's timeout is the limit."""
+        """Return once the lock is free; the test's timeout is the limit."""
         with self._path.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -74,7 +74,7 @@ class CronWorlds(RuleBasedStateMachine):
         self.world.start()
 
     @invariant()
-    def no_run_is_there_twice_or_started_anew_while_it_is_there(self) -> None:
+    def no_run_exists_twice_or_starts_again_while_it_exists(self) -> None:
         """A run of a minute is made again only if it was seen to go: deleted by us or by somebody."""
         made = [write for write in self.world.writes if write.startswith("create")]
         again = len(made) - len(set(made))

@@ -36,7 +36,7 @@ async def test_a_failed_node_renews_nothing_and_writes_nothing_until_it_recovers
         assert await renewed(api) > before
         assert api.phase("ends") == "Succeeded"
         await api.until(lambda: api.phase("late") == "Succeeded")
-        await api.until(lambda: "NodeReady" in api.told("node-0"))
+        await api.until(lambda: "NodeReady" in api.reported("node-0"))
 
 
 async def test_the_time_of_a_failure_is_stored_so_that_it_means_the_same_later() -> None:
@@ -131,7 +131,7 @@ async def test_a_bad_annotation_is_reported_on_the_node() -> None:
     async with cluster() as api, api.nodes():
         await annotate(api, {names.NODE_FLAP: "often"})
         await api.clock.advance(1)
-        assert "InvalidAnnotation" in api.told("node-0")
+        assert "InvalidAnnotation" in api.reported("node-0")
 
 
 async def test_what_does_not_want_to_be_there_is_refused() -> None:

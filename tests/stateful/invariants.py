@@ -23,7 +23,7 @@ SUPPORTS = (kinds.CONFIG_MAP, kinds.SERVICE, kinds.NETWORK_POLICY)
 _FIELDS = {"": "pending", "Pending": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
-class Scene(msgspec.Struct, frozen=True):
+class Observed(msgspec.Struct, frozen=True):
     """All that is stored, and the time in epoch seconds."""
 
     now: float
@@ -35,36 +35,36 @@ class Scene(msgspec.Struct, frozen=True):
     supports: Sequence[ApiObject]
 
 
-def faults(scene: Scene) -> list[str]:
+def faults(observed: Observed) -> list[str]:
     """What does not hold."""
-    return [*_orphans(scene), *_commands(scene), *_queues(scene)] + [
+    return [*_orphans(observed), *_commands(observed), *_queues(observed)] + [
         f"job {job.metadata.name} ({job.status.state.phase}, version {job.status.version}): {fault}"
-        for job in scene.jobs
+        for job in observed.jobs
         if job.metadata.deletion_timestamp is None
-        for fault in _job_faults(scene, job)
+        for fault in _job_faults(observed, job)
     ]
 
 
-def _job_faults(scene: Scene, job: Job) -> Iterator[str]:
-    pods = [pod for pod in scene.pods if _owned(pod, job)]
-    groups = [group for group in scene.groups if _owned(group, job)]
+def _job_faults(observed: Observed, job: Job) -> Iterator[str]:
+    pods = [pod for pod in observed.pods if _owned(pod, job)]
+    groups = [group for group in observed.groups if _owned(group, job)]
     phase = job.status.state.phase
     yield from _counts(job, pods)
-    yield from _lifetime(scene, job)
+    yield from _lifetime(observed, job)
     if len(groups) > 1:
         yield f"has {len(groups)} PodGroups"
     if phase in STILL:
-        yield from _cleaned(scene, job, pods, groups)
+        yield from _cleaned(observed, job, pods, groups)
     elif phase in STOPPING:
         if all(_ended(pod) and not _going(pod) for pod in pods):
-            yield "has nothing alive any more and does not settle"
+            yield "has no live pods any more and does not finish"
         yield from (f"pod {pod.metadata.name} is left alone" for pod in pods if not _ended(pod) and not _going(pod))
     elif phase == "Restarting":
         going = sum(map(_going, pods))
         if _total(job) - going >= job.spec.min_available:
             yield f"only {going} of its pods are on their way out, and it does not start again"
     elif phase in ("Pending", "Running"):
-        yield from _kept_up(scene, job, pods, groups)
+        yield from _kept_up(observed, job, pods, groups)
     else:
         yield "has no phase"
     limit = job.spec.max_retry or 3
@@ -84,12 +84,12 @@ def _counts(job: Job, pods: Sequence[Pod]) -> Iterator[str]:
         if not _going(pod):
             phases = of_tasks.setdefault(_task(pod), {})
             phases[pod.status.phase or "Pending"] = phases.get(pod.status.phase or "Pending", 0) + 1
-    told = {task: dict(state.phase) for task, state in job.status.task_status_count.items()}
-    if told != of_tasks:
-        yield f"counts {told} by task and has {of_tasks}"
+    reported = {task: dict(state.phase) for task, state in job.status.task_status_count.items()}
+    if reported != of_tasks:
+        yield f"counts {reported} by task and has {of_tasks}"
 
 
-def _kept_up(scene: Scene, job: Job, pods: Sequence[Pod], groups: Sequence[PodGroup]) -> Iterator[str]:
+def _kept_up(observed: Observed, job: Job, pods: Sequence[Pod], groups: Sequence[PodGroup]) -> Iterator[str]:
     """Every pod is wanted, every wanted one is there, and the phase is what the counts say."""
     sizes = {task.name: task.replicas for task in job.spec.tasks}
     for pod in pods:
@@ -102,14 +102,14 @@ def _kept_up(scene: Scene, job: Job, pods: Sequence[Pod], groups: Sequence[PodGr
                 yield f"pod {pod.metadata.name} is of version {version}"
     if "holds" in job.status.state.reason.lower() or job.status.state.reason == "Hold":
         return
-    if not any(queue.metadata.name == (job.spec.queue or names.DEFAULT_QUEUE) for queue in scene.queues):
+    if not any(queue.metadata.name == (job.spec.queue or names.DEFAULT_QUEUE) for queue in observed.queues):
         return
     if not groups:
         yield "has no PodGroup"
         return
     if groups[0].spec.min_member != job.spec.min_available:
         yield f"its PodGroup wants {groups[0].spec.min_member}"
-    there = {pod.metadata.name for pod in scene.pods if pod.metadata.namespace == job.metadata.namespace}
+    there = {pod.metadata.name for pod in observed.pods if pod.metadata.namespace == job.metadata.namespace}
     if groups[0].status.phase not in ("", "Pending"):
         for task in job.spec.tasks:
             if _may_start(job, task, pods):
@@ -123,25 +123,30 @@ def _kept_up(scene: Scene, job: Job, pods: Sequence[Pod], groups: Sequence[PodGr
         yield "has the pods it needs"
 
 
-def _cleaned(scene: Scene, job: Job, pods: Sequence[Pod], groups: Sequence[PodGroup]) -> Iterator[str]:
+def _cleaned(observed: Observed, job: Job, pods: Sequence[Pod], groups: Sequence[PodGroup]) -> Iterator[str]:
     """Of a job that is over nothing holds resources, and what was made for it is gone."""
     yield from (f"pod {pod.metadata.name} is still alive" for pod in pods if not _ended(pod) and not _going(pod))
     yield from (f"PodGroup {group.metadata.name} is still there" for group in groups if not _going(group))
-    for made in scene.supports:
+    for made in observed.supports:
         if _owned(made, job) and not made.metadata.name.endswith(LEARNED_SUFFIX):
             yield f"{made.metadata.name} is still there"
 
 
-def _lifetime(scene: Scene, job: Job) -> Iterator[str]:
+def _lifetime(observed: Observed, job: Job) -> Iterator[str]:
     lives = job.spec.ttl_seconds_after_finished
     ended = epoch(job.status.state.last_transition_time)
-    if lives is not None and ended is not None and job.status.state.phase in FINISHED and scene.now > ended + lives + 2:
+    if (
+        lives is not None
+        and ended is not None
+        and job.status.state.phase in FINISHED
+        and observed.now > ended + lives + 2
+    ):
         yield f"outlived its {lives} s"
 
 
-def _orphans(scene: Scene) -> Iterator[str]:
-    uids = {job.metadata.uid for job in scene.jobs}
-    for pod in scene.pods:
+def _orphans(observed: Observed) -> Iterator[str]:
+    uids = {job.metadata.uid for job in observed.jobs}
+    for pod in observed.pods:
         owners = [owner for owner in pod.metadata.owner_references if owner.controller]
         if [owner.kind for owner in owners] != [kinds.JOB.kind]:
             yield f"pod {pod.metadata.name} has no Job for an owner"
@@ -149,15 +154,15 @@ def _orphans(scene: Scene) -> Iterator[str]:
             yield f"the owner of pod {pod.metadata.name} does not exist"
 
 
-def _commands(scene: Scene) -> Iterator[str]:
-    yield from (f"Command {command.metadata.name} was not consumed" for command in scene.commands)
+def _commands(observed: Observed) -> Iterator[str]:
+    yield from (f"Command {command.metadata.name} was not consumed" for command in observed.commands)
 
 
-def _queues(scene: Scene) -> Iterator[str]:
-    for queue in scene.queues:
+def _queues(observed: Observed) -> Iterator[str]:
+    for queue in observed.queues:
         if queue.metadata.name == "root":
             continue
-        groups = [group for group in scene.groups if (group.spec.queue or "default") == queue.metadata.name]
+        groups = [group for group in observed.groups if (group.spec.queue or "default") == queue.metadata.name]
         state = str(queue.status.state)
         if state == "Closing" and not groups:
             yield f"queue {queue.metadata.name} is empty and still Closing"

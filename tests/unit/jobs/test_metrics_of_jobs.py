@@ -15,9 +15,9 @@ def ended(phase: str) -> World:
     world = World()
     world.submit(spec(task(replicas=2)))
     for end in ("Running", phase):
-        for pod in world.settle().pods():
+        for pod in world.run_until_stable().pods():
             world.phase(pod, end)
-    return world.settle()
+    return world.run_until_stable()
 
 
 def counted(world: World) -> list[tuple[str, dict[str, str]]]:
@@ -33,14 +33,14 @@ def test_an_end_is_counted_once_by_job_and_queue() -> None:
 def test_a_fresh_process_counts_what_it_sees_end() -> None:
     world = ended("Succeeded")
     world.crash()
-    world.settle()
+    world.run_until_stable()
     assert len(counted(world)) == 1
 
 
 def test_the_series_of_a_deleted_job_are_dropped() -> None:
     world = ended("Succeeded")
     world.remove(kinds.JOB.resource, "default/job")
-    world.settle()
+    world.run_until_stable()
     dropped = [one for one in world.figures if one.measurement is Measurement.FORGET]
     assert sorted(one.name for one in dropped) == [COMPLETED, FAILED]
     assert all(one.labels == {"job_name": "default/job"} for one in dropped)
@@ -49,7 +49,7 @@ def test_the_series_of_a_deleted_job_are_dropped() -> None:
 def test_the_creation_of_pods_is_measured_from_that_of_the_job() -> None:
     world = World()
     world.submit(spec(task(replicas=3)))
-    world.settle(admit=False)
+    world.run_until_stable(admit=False)
     world.pass_time(7.0)
     samples = [(one.value, one.times) for one in world.figures if one.name == LATENCY]
     assert samples == [(7000.0, 3)]

@@ -19,7 +19,7 @@ def made(world: World, resource: str) -> int:
 def running() -> World:
     world = World()
     world.submit(spec(task("a", 2)))
-    return world.settle()
+    return world.run_until_stable()
 
 
 def collect(world: World, resource: str) -> None:
@@ -30,7 +30,7 @@ def collect(world: World, resource: str) -> None:
             return
         for name in there:
             world.remove(resource, f"default/{name}")
-        world.settle()
+        world.run_until_stable()
     pytest.fail(f"{resource} are made without end")
 
 
@@ -53,7 +53,7 @@ def test_a_single_loss_is_made_up_for_at_once(resource: str) -> None:
     for _ in range(3):
         number = len(world.names(resource))
         world.remove(resource, f"default/{world.names(resource)[0]}")
-        world.settle()
+        world.run_until_stable()
         assert len(world.names(resource)) == number
         world.pass_time(90)
 
@@ -63,5 +63,5 @@ def test_what_lived_for_a_while_is_made_again_however_often_it_goes() -> None:
     for _ in range(20):
         world.pass_time(5)
         world.remove(GROUPS, f"default/{world.names(GROUPS)[0]}")
-        world.settle()
+        world.run_until_stable()
         assert world.names(GROUPS)

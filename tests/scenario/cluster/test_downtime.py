@@ -37,15 +37,15 @@ def _terminated(code: int) -> Manifest:
 
 
 @pytest.mark.parametrize("down", [False, True], ids=["everything up", "everything down"])
-@pytest.mark.parametrize("happening", [_pod_fails, _pod_is_deleted])
-async def test_a_pod_lost_restarts_the_job(happening: Callable[[Cluster], Awaitable[None]], down: bool) -> None:
+@pytest.mark.parametrize("disturbance", [_pod_fails, _pod_is_deleted])
+async def test_a_pod_lost_restarts_the_job(disturbance: Callable[[Cluster], Awaitable[None]], down: bool) -> None:
     async with cluster() as c:
         await c.create(job_manifest("job", replicas=2, run="never", policies=_RESTARTS))
         await c.job("job", "Running")
         if down:
             c.local.stop("scheduler")
             c.local.stop("controllers")
-        await happening(c)
+        await disturbance(c)
         if down:
             await c.local.start_controllers()
             await c.local.start_scheduler()

@@ -128,13 +128,13 @@ class Machine(RuleBasedStateMachine):
         """Let everything go well from now on."""
         self.refusals = 0
         for _ in range(60):
-            self.world.settle()
+            self.world.run_until_stable()
             waiting = [pod for pod in self.pods() if is_active(pod) and not self.runs(pod)]
             if not waiting and not self.world.reminders:
                 return
             for pod in waiting:
                 self.become_ready(pod)
-            self.world.settle()
+            self.world.run_until_stable()
             self.world.wait(700.0)
         raise AssertionError("it does not come to rest")
 
@@ -185,7 +185,7 @@ class ReplicaSets(Machine):
 
 
 class Deployments(Machine):
-    """A Deployment whose template changes while it rolls out."""
+    """A Deployment whose template changes during a rollout."""
 
     kind = DEPLOYMENT
 

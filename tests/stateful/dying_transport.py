@@ -12,10 +12,10 @@ from volcanoio.kube.transport import RequestOptions, Response, Transport
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
-class Mortal:
+class DyingTransport:
     """A `kube.transport.Transport` that counts writes (Events aside) in `writes`.
 
-    At the write number `die_at` (from 1; 0 never) nothing is answered any more and `died` is set: whoever owns the
+    At the write number `die_at` (from 1; 0 never) no request is answered any more and `died` is set: the owner of the
     process is to end it. `after` says that the server carries that write out first.
     """
 

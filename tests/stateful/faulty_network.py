@@ -1,4 +1,4 @@
-"""The network between a process and the API server, and what it does to requests and watches when it is told to."""
+"""A network between a process and the API server with failures of requests and watches on demand."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _CODES = {
 }
 
 
-class Weather:
-    """A `kube.transport.Transport` that is fine until told otherwise.
+class FaultyNetwork:
+    """A `kube.transport.Transport` that works until a failure is requested.
 
     `expect` says what becomes of the next writes, `cut` breaks all watches, `blocked` keeps them and lists away, and
     `lag` is how many seconds watches are behind. `happened` counts.
@@ -68,7 +68,7 @@ class Weather:
         self._coming = [None] * after + [*troubles]
 
     def cut(self, *, expired: bool = False) -> None:
-        """Every watch breaks; with `expired` it cannot be resumed either, and is told 410."""
+        """Every watch breaks; with `expired` it cannot be resumed either: the response is 410."""
         if expired:
             self._expired |= set(self._open)
         self._cut.set()
@@ -80,7 +80,7 @@ class Weather:
         self.cut()
 
     def delivers(self, paths: Iterable[str]) -> bool:
-        """Whether all of these are watched, and what they told was delivered."""
+        """Whether all of these are watched, and their events were delivered."""
         return not self._late and all(self._open[path] for path in paths)
 
     def clear(self) -> None:
@@ -164,6 +164,6 @@ async def _next(batches: AsyncIterator[list[bytes]]) -> list[bytes] | None:
 
 
 def _refusal(code: int, reason: str) -> Response:
-    status = {**_STATUS, "code": code, "reason": reason, "message": "the weather is bad"}
+    status = {**_STATUS, "code": code, "reason": reason, "message": "the network fails"}
     headers = {"Retry-After": "1"} if code == 429 else {}
     return Response(code, msgspec.json.encode(status), headers)

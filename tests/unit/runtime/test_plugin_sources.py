@@ -69,7 +69,7 @@ class Plugin:
         return self._sources
 
 
-class Desk:
+class Recorder:
     """A host whose publications are kept; `wait(n)` until there are so many."""
 
     def __init__(self) -> None:
@@ -106,17 +106,17 @@ async def steady(feed: Feed) -> None:
 
 
 async def test_what_a_source_says_is_an_event_under_the_plugins_name() -> None:
-    desk = Desk()
+    recorder = Recorder()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(desk.host.run)
-        desk.host.follow(profile(Plugin(market=steady)))
-        await desk.until(1)
+        tasks.start_soon(recorder.host.run)
+        recorder.host.follow(profile(Plugin(market=steady)))
+        await recorder.until(1)
         tasks.cancel_scope.cancel()
-    assert [(event.source, event.facts) for event in desk.said] == [("prices/market", {"spot": 1})]
+    assert [(event.source, event.facts) for event in recorder.said] == [("prices/market", {"spot": 1})]
 
 
 async def test_one_that_fails_is_started_again_after_growing_pauses_and_others_go_on() -> None:
-    desk, runs = Desk(), 0
+    recorder, runs = Recorder(), 0
 
     async def moody(feed: Feed) -> None:
         nonlocal runs
@@ -131,17 +131,17 @@ async def test_one_that_fails_is_started_again_after_growing_pauses_and_others_g
 
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(desk.host.run)
-            desk.host.follow(profile(Plugin(moody=moody, steady=steady)))
-            await desk.until(3)
+            tasks.start_soon(recorder.host.run)
+            recorder.host.follow(profile(Plugin(moody=moody, steady=steady)))
+            await recorder.until(3)
             tasks.cancel_scope.cancel()
-    assert desk.clock.pauses == [1.0, 2.0, 4.0, 1.0, 2.0], "after it said something the pauses begin anew"
-    assert desk.probe.failures == 5
+    assert recorder.clock.pauses == [1.0, 2.0, 4.0, 1.0, 2.0], "after it published facts the back-off starts again"
+    assert recorder.probe.failures == 5
     assert {line["reason"] for line in logs} == {"ConnectionError: no line"}
 
 
 async def test_with_its_plugin_a_source_is_cancelled_and_its_facts_are_taken_back() -> None:
-    desk, ended = Desk(), anyio.Event()
+    recorder, ended = Recorder(), anyio.Event()
 
     async def watched(feed: Feed) -> None:
         try:
@@ -152,32 +152,32 @@ async def test_with_its_plugin_a_source_is_cancelled_and_its_facts_are_taken_bac
             ended.set()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(desk.host.run)
-        desk.host.follow(profile(Plugin(market=watched)))
-        await desk.until(1)
-        desk.host.follow(profile())
+        tasks.start_soon(recorder.host.run)
+        recorder.host.follow(profile(Plugin(market=watched)))
+        await recorder.until(1)
+        recorder.host.follow(profile())
         await ended.wait()
-        await desk.until(2)
+        await recorder.until(2)
         tasks.cancel_scope.cancel()
-    assert desk.said[1].whole
-    assert desk.said[1].facts == {}
+    assert recorder.said[1].whole
+    assert recorder.said[1].facts == {}
 
 
 async def test_a_new_plugin_restarts_its_source_and_unchanged_metrics_continue() -> None:
-    desk = Desk()
+    recorder = Recorder()
     settings = MetricsSettings(type=MetricsType.PROMETHEUS, address="http://a")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(desk.host.run)
-        desk.host.follow(profile(Plugin(market=steady), metrics=settings))
-        await desk.until(2)
+        tasks.start_soon(recorder.host.run)
+        recorder.host.follow(profile(Plugin(market=steady), metrics=settings))
+        await recorder.until(2)
         same = MetricsSettings(type=MetricsType.PROMETHEUS, address="http://a")
-        desk.host.follow(profile(Plugin(market=steady), metrics=same))
-        await desk.until(3)
-        desk.host.follow(profile(metrics=MetricsSettings(type=MetricsType.PROMETHEUS, address="http://b")))
-        await desk.until(5)
+        recorder.host.follow(profile(Plugin(market=steady), metrics=same))
+        await recorder.until(3)
+        recorder.host.follow(profile(metrics=MetricsSettings(type=MetricsType.PROMETHEUS, address="http://b")))
+        await recorder.until(5)
         tasks.cancel_scope.cancel()
-    assert [each.address for each in desk.polled] == ["http://a", "http://b"]
-    assert [event.source for event in desk.said].count("prices/market") == 3, "twice its own word, then taken back"
+    assert [each.address for each in recorder.polled] == ["http://a", "http://b"]
+    assert [event.source for event in recorder.said].count("prices/market") == 3, "twice its own facts, then removed"
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -199,12 +199,12 @@ async def test_a_plugin_whose_sources_cannot_be_had_goes_on_without_them() -> No
             msg = "no list today"
             raise RuntimeError(msg)
 
-    desk = Desk()
+    recorder = Recorder()
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(desk.host.run)
-            desk.host.follow(profile(Broken(), Plugin(market=steady)))
-            await desk.until(1)
+            tasks.start_soon(recorder.host.run)
+            recorder.host.follow(profile(Broken(), Plugin(market=steady)))
+            await recorder.until(1)
             tasks.cancel_scope.cancel()
-    assert [event.source for event in desk.said] == ["prices/market"]
+    assert [event.source for event in recorder.said] == ["prices/market"]
     assert logs[0]["plugin"] == "prices"

@@ -1,4 +1,4 @@
-"""A roll that is brought up to date says what one says that is called anew, and what a plain look at the pods says."""
+"""An updated pod summary equals a new one and one computed directly from the pods."""
 
 from __future__ import annotations
 
