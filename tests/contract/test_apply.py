@@ -26,7 +26,7 @@ def test_a_missing_object_is_created(namespace: Namespace) -> None:
     assert (changed.code, changed.ok()["data"]) == (200, {"a": "2"})
 
 
-def test_what_is_not_applied_stays(namespace: Namespace) -> None:
+def test_fields_that_are_not_applied_are_kept(namespace: Namespace) -> None:
     namespace.config_map("x", kept="1")
     merged = apply(namespace.cluster, namespace.path("configmaps", "x"), config_map(a="1")).ok()
     assert merged["data"] == {"kept": "1", "a": "1"}
@@ -93,7 +93,7 @@ def test_force_takes_over(namespace: Namespace) -> None:
     assert managers(forced) == {("one", "Apply"): {"data.b"}, ("two", "Apply"): {"data.a"}}
 
 
-def test_what_an_applier_drops_goes_unless_others_have_it(namespace: Namespace) -> None:
+def test_dropped_fields_are_removed_unless_shared(namespace: Namespace) -> None:
     path = namespace.path("configmaps", "x")
     apply(namespace.cluster, path, config_map(labels={"l": "1"}, a="1", b="1")).ok()
     namespace.cluster.patch(path, {"data": {"b": "2"}}, MERGE, fieldManager="editor").ok()
@@ -103,7 +103,7 @@ def test_what_an_applier_drops_goes_unless_others_have_it(namespace: Namespace) 
     assert managers(left) == {("editor", "Update"): {"data.b"}}
 
 
-def test_an_update_takes_what_it_changes_alone(namespace: Namespace) -> None:
+def test_an_update_owns_its_changes_exclusively(namespace: Namespace) -> None:
     path = namespace.path("configmaps", "x")
     stored = apply(namespace.cluster, path, config_map(a="1", b="1")).ok()
     stored["data"]["b"] = "2"
@@ -186,7 +186,7 @@ def test_a_status_that_others_have_written_before(gadget_cluster: Cluster, names
     assert written["status"] == {"replicas": 2, "conditions": [{"type": "Ready", "status": "True"}]}
 
 
-def test_the_status_of_nothing_is_not_found(gadget_cluster: Cluster, namespace: Namespace) -> None:
+def test_the_status_of_a_missing_object_is_not_found(gadget_cluster: Cluster, namespace: Namespace) -> None:
     apply(gadget_cluster, namespace.path(PLURAL, "x", "status"), gadget()).refused(404, "NotFound")
 
 
@@ -271,7 +271,7 @@ def test_bad_configurations(namespace: Namespace, config: Any, message: str) -> 
         ({"unknown": 1}, ".unknown: field not declared in schema"),
     ],
 )
-def test_what_does_not_fit_the_schema(namespace: Namespace, part: Obj, problem: str) -> None:
+def test_schema_violations(namespace: Namespace, part: Obj, problem: str) -> None:
     answer = apply(namespace.cluster, namespace.path("configmaps", "x"), {**config_map(), **part})
     assert answer.code == 500
     assert f"failed to create typed patch object (/x; /v1, Kind=ConfigMap): {problem}" in answer.body["message"]
@@ -318,7 +318,7 @@ def test_managed_fields_are_not_applied(namespace: Namespace) -> None:
     assert refused["message"] == "metadata.managedFields must be nil"
 
 
-def test_a_namespace_means_nothing_to_what_has_none(cluster: Cluster) -> None:
+def test_a_namespace_is_ignored_for_cluster_scoped_kinds(cluster: Cluster) -> None:
     name = unique("applied")
     path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}"
     meta = {"name": name, "namespace": "elsewhere"}

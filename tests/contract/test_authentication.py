@@ -126,7 +126,7 @@ def test_impersonating_without_a_user(cluster: Cluster) -> None:
     assert anonymous.refused(403, "Forbidden")["message"].startswith(text)
 
 
-def test_who_impersonates_shows_in_reviews_of_webhooks_and_answers(namespace: Namespace) -> None:
+def test_impersonated_users_are_in_reviews_and_responses(namespace: Namespace) -> None:
     bob = replace(namespace.cluster, headers=namespace.cluster.headers | {"Impersonate-User": "bob"})
     masters = {"Impersonate-Group": "system:masters"}
     assert bob.create(namespace.path("configmaps"), {"metadata": {"name": "a"}}, headers=masters).code == 201
@@ -136,7 +136,7 @@ def test_who_impersonates_shows_in_reviews_of_webhooks_and_answers(namespace: Na
 ACCESS = "/apis/authorization.k8s.io/v1"
 
 
-def test_what_the_owner_may_do(cluster: Cluster) -> None:
+def test_rights_of_the_owner(cluster: Cluster) -> None:
     spec = {"resourceAttributes": {"verb": "get", "resource": "pods"}}
     review = cluster.create(f"{ACCESS}/selfsubjectaccessreviews", {"spec": spec}).ok()
     assert review["status"]["allowed"] is True
@@ -148,7 +148,7 @@ def test_what_the_owner_may_do(cluster: Cluster) -> None:
     assert everything in rules["resourceRules"]
 
 
-def test_a_question_about_nothing(cluster: Cluster) -> None:
+def test_an_empty_access_review(cluster: Cluster) -> None:
     [cause] = cluster.create(f"{ACCESS}/selfsubjectaccessreviews", {"spec": {}}).refused(422, "Invalid")["details"][
         "causes"
     ]

@@ -69,7 +69,7 @@ def test_an_eviction_deletes(namespace: Namespace) -> None:
     namespace.cluster.delete(namespace.path("pods", "p"), {"gracePeriodSeconds": 0}).ok()
 
 
-def test_a_pod_that_is_pending_is_nothing_a_budget_guards(namespace: Namespace) -> None:
+def test_a_budget_does_not_protect_pending_pods(namespace: Namespace) -> None:
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}
     namespace.cluster.create(namespace.path(BUDGETS), {"metadata": {"name": "b"}, "spec": spec}).ok()
     body = pod("p")

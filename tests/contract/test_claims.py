@@ -230,7 +230,7 @@ def test_a_claim_must_be_right(namespace: Namespace, spec: Obj, fields: list[str
     assert [one["field"] for one in answer.refused(422, "Invalid")["details"]["causes"]] == fields
 
 
-def test_what_of_a_claim_may_change(storage: Storage) -> None:
+def test_allowed_changes_of_a_claim(storage: Storage) -> None:
     storage.claim("c")
     path = storage.namespace.path("persistentvolumeclaims", "c")
     larger = {"spec": {"resources": {"requests": {"storage": "5Gi"}}}}

@@ -85,7 +85,7 @@ def test_types_have_keys(namespace: Namespace, kind: str, missing: list[str]) ->
         assert answer.ok()["type"] == kind
 
 
-def test_what_is_no_base64(namespace: Namespace) -> None:
+def test_data_that_is_no_base64(namespace: Namespace) -> None:
     namespace.cluster.create(namespace.path("secrets"), secret(data={"key": "!!"})).refused(400, "BadRequest")
     body = config_map("c") | {"binaryData": {"key": "!!"}}
     namespace.cluster.create(namespace.path("configmaps"), body).refused(400, "BadRequest")

@@ -270,7 +270,7 @@ def test_kubernetes_own_groups_need_an_approval(cluster: Cluster, annotation: st
         assert {where for where, _, _ in faults(answer)} == {"metadata.annotations[api-approved.kubernetes.io]"}
 
 
-def test_formats_that_mean_nothing_are_warned_of(cluster: Cluster) -> None:
+def test_formats_without_effect_cause_a_warning(cluster: Cluster) -> None:
     body = definition("cogs", of({"type": "string", "format": "nonsense"}), group=GROUP)
     answer = cluster.create(CRDS, body, dryRun="All")
     answer.ok()

@@ -143,7 +143,7 @@ def test_objects_are_read_and_written_in_each_version(cluster: Cluster, cogs: st
     assert cluster.get(f"{second}/c").ok()["spec"]["a"] == "x"
 
 
-def test_what_a_definition_is_about_never_changes(cluster: Cluster, cogs: str, group: str) -> None:
+def test_the_names_of_a_definition_are_immutable(cluster: Cluster, cogs: str, group: str) -> None:
     del cogs
 
     def renamed(body: Obj) -> None:

@@ -66,7 +66,7 @@ def test_rules_compile_against_the_schema(cluster: Cluster, field: Obj, rule: st
         ({"rule": "true", "optionalOldSelf": True}, f"{RULE}.optionalOldSelf", "may not be set if oldSelf is not used"),
     ],
 )
-def test_rules_say_what_they_may(cluster: Cluster, rule: Obj, field: str, message: str) -> None:
+def test_supported_rules(cluster: Cluster, rule: Obj, field: str, message: str) -> None:
     answer = cluster.create(CRDS, definition("cogs", ruled(TEXT, **rule), group=GROUP), dryRun="All")
     answer.refused(422, "Invalid")
     assert any(where == field and message in what for where, _, what in faults(answer)), faults(answer)

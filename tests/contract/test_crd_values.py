@@ -105,7 +105,7 @@ def _tried(cluster: Cluster, path: str, field: str, value: Any) -> Answer:
         ("nested", {"list": [{}, {"z": 1}]}, FILLED | {"list": [{"z": 9}, {"z": 1}]}),
     ],
 )
-def test_what_becomes_of_a_value(cluster: Cluster, cogs: str, field: str, value: Any, kept: Any) -> None:
+def test_accepted_values(cluster: Cluster, cogs: str, field: str, value: Any, kept: Any) -> None:
     spec = _tried(cluster, cogs, field, value).ok()["spec"]
     assert spec == ({} if kept is ... else {field: kept}) | ({"nested": FILLED} if field != "nested" else {})
 
@@ -272,9 +272,7 @@ def test_what_becomes_of_a_value(cluster: Cluster, cogs: str, field: str, value:
         ),
     ],
 )
-def test_what_is_wrong_with_a_value(
-    cluster: Cluster, cogs: str, field: str, value: Any, wanted: set[tuple[str, str, str]]
-) -> None:
+def test_refused_values(cluster: Cluster, cogs: str, field: str, value: Any, wanted: set[tuple[str, str, str]]) -> None:
     answer = _tried(cluster, cogs, field, value)
     answer.refused(422, "Invalid")
     assert faults(answer) == wanted

@@ -26,7 +26,7 @@ def test_a_replacement_needs_a_version(namespace: Namespace) -> None:
     assert "resourceVersion" in status["message"]
 
 
-def test_a_definition_comes_and_goes(cluster: Cluster) -> None:
+def test_a_definition_is_created_and_deleted(cluster: Cluster) -> None:
     group = f"{unique('contract')}.volcanoio.dev"
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     assert cluster.get(f"/apis/{group}/v1/widgets").code == 404

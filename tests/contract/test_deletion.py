@@ -46,7 +46,7 @@ def test_finalizers_hold_an_object(namespace: Namespace) -> None:
     namespace.cluster.get(path).refused(404, "NotFound")
 
 
-def test_an_unbound_pod_goes_at_once(namespace: Namespace) -> None:
+def test_an_unbound_pod_is_deleted_at_once(namespace: Namespace) -> None:
     namespace.pod("p")
     namespace.cluster.delete(namespace.path("pods", "p")).ok()
     namespace.cluster.get(namespace.path("pods", "p")).refused(404, "NotFound")
@@ -75,7 +75,7 @@ def test_a_collection_by_selector(namespace: Namespace) -> None:
     namespace.cluster.get(namespace.path("configmaps", "b")).ok()
 
 
-def test_what_is_owned_goes_with_its_owner(namespace: Namespace) -> None:
+def test_owned_objects_are_deleted_with_their_owner(namespace: Namespace) -> None:
     owner = namespace.config_map("owner")
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
     child = config_map("child")
@@ -85,7 +85,7 @@ def test_what_is_owned_goes_with_its_owner(namespace: Namespace) -> None:
     gone(namespace.cluster, namespace.path("configmaps", "child"))
 
 
-def test_what_an_owner_of_an_unknown_kind_has_stays(namespace: Namespace) -> None:
+def test_objects_with_an_owner_of_unknown_kind_are_kept(namespace: Namespace) -> None:
     """Only of a kind that is served can it be known that an owner is not there."""
     missing = unique("missing")
     for name, api_version, kind in (("kept", "ray.io/v1", "RayCluster"), ("lost", "v1", "ConfigMap")):
@@ -109,7 +109,7 @@ def test_orphans_stay(namespace: Namespace) -> None:
     assert not namespace.cluster.get(namespace.path("configmaps", "child")).ok()["metadata"].get("ownerReferences")
 
 
-def test_a_namespace_goes_with_all_that_is_in_it(namespace: Namespace) -> None:
+def test_a_namespace_is_deleted_with_its_objects(namespace: Namespace) -> None:
     name = unique("deleted")
     cluster = namespace.cluster
     cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
@@ -119,7 +119,7 @@ def test_a_namespace_goes_with_all_that_is_in_it(namespace: Namespace) -> None:
     assert cluster.get("/api/v1/configmaps", fieldSelector=f"metadata.namespace={name}").ok()["items"] == []
 
 
-def test_a_pod_that_no_node_has_goes_at_once(namespace: Namespace) -> None:
+def test_a_pod_of_a_missing_node_is_deleted_at_once(namespace: Namespace) -> None:
     start = namespace.pod("p")["metadata"]["resourceVersion"]
     with namespace.cluster.watch(namespace.path("pods"), resourceVersion=start) as events:
         answered = namespace.cluster.delete(namespace.path("pods", "p")).ok()
@@ -144,7 +144,7 @@ def test_a_second_deletion_shortens_the_grace_period(namespace: Namespace) -> No
     assert reported == [("MODIFIED", 20), ("MODIFIED", 10), ("MODIFIED", 0), ("DELETED", 0)], "30 changes nothing"
 
 
-def test_what_is_being_deleted_is_in_the_way(namespace: Namespace) -> None:
+def test_a_terminating_object_blocks_its_name(namespace: Namespace) -> None:
     held = config_map("a")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     namespace.cluster.create(namespace.path("configmaps"), held).ok()

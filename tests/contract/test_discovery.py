@@ -58,7 +58,7 @@ def test_health(cluster: Cluster, path: str) -> None:
     assert (answer.code, answer.body) == (200, b"ok")
 
 
-def test_who_may_come_in(cluster: Cluster) -> None:
+def test_authorised_clients(cluster: Cluster) -> None:
     if "Authorization" not in cluster.headers:
         pytest.skip("this cluster is not entered with a token")
     answer = cluster.get("/api/v1/namespaces", headers={"Authorization": "Bearer wrong"})
@@ -66,12 +66,12 @@ def test_who_may_come_in(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("path", ["/apis/no.such.group/v1/things", "/api/v1/namespaces/default/things"])
-def test_what_is_not_served_is_not_found(cluster: Cluster, path: str) -> None:
+def test_unserved_groups_are_not_found(cluster: Cluster, path: str) -> None:
     answer = cluster.get(path)
     assert answer.code == 404
 
 
-def test_what_is_served_is_what_the_real_server_serves_but_for_what_is_said(cluster: Cluster) -> None:
+def test_discovery_equals_the_real_server_except_for_listed_differences(cluster: Cluster) -> None:
     served, real = builtins(cluster), recorded()
     assert set(served) - set(real) <= set(ADDED)
     if set(real) != set(served):  # the embedded server

@@ -54,7 +54,7 @@ def test_a_series_grows_by_a_patch(namespace: Namespace) -> None:
     assert namespace.cluster.get(namespace.path("events", "a")).ok()["series"]["count"] == 2
 
 
-def test_nothing_else_of_an_event_changes(namespace: Namespace) -> None:
+def test_other_fields_of_an_event_are_immutable(namespace: Namespace) -> None:
     namespace.cluster.create(namespace.path(NEW), event(namespace, "a")).ok()
     refused = namespace.cluster.patch(namespace.path(NEW, "a"), {"note": "it stopped"}, STRATEGIC)
     assert "field is immutable" in refused.refused(422, "Invalid")["message"]
@@ -83,14 +83,14 @@ def test_refusals_name_the_group(namespace: Namespace) -> None:
     assert 'unknown field "message"' in refused["message"]
 
 
-def test_events_are_selected_by_what_they_regard(namespace: Namespace) -> None:
+def test_events_are_selected_by_their_object(namespace: Namespace) -> None:
     namespace.cluster.create(namespace.path(NEW), event(namespace, "a")).ok()
     for selector, count in (("regarding.name=web", 1), ("regarding.name=db", 0), ("reason!=Started", 0)):
         assert len(namespace.cluster.get(namespace.path(NEW), fieldSelector=selector).ok()["items"]) == count
     namespace.cluster.get(namespace.path(NEW), fieldSelector="involvedObject.name=web").refused(400, "BadRequest")
 
 
-def test_a_watch_shows_what_was_written_under_the_other_name(namespace: Namespace) -> None:
+def test_a_watch_shows_writes_of_the_other_group(namespace: Namespace) -> None:
     with namespace.cluster.watch(namespace.path(NEW)) as changes:
         namespace.cluster.create(namespace.path("events"), old_event(namespace, "a")).ok()
         change = next(changes)
@@ -107,7 +107,7 @@ def test_events_are_printed(namespace: Namespace) -> None:
     assert "Started" in table["rows"][0]["cells"]
 
 
-def test_what_an_event_says_twice_is_warned_of(namespace: Namespace) -> None:
+def test_duplicate_fields_of_an_event_cause_a_warning(namespace: Namespace) -> None:
     body = json.dumps(event(namespace, "a") | {"apiVersion": "events.k8s.io/v1", "kind": "Event"})
     twice = body.replace('"reason": "Started"', '"reason": "Started", "reason": "Started"').encode()
     made = namespace.cluster.request("POST", namespace.path(NEW), twice, content_type="application/json")
@@ -137,7 +137,7 @@ def test_events_have_no_dependents_to_wait_for(namespace: Namespace) -> None:
     assert gone["status"] == "Success"
 
 
-def test_a_patch_of_nothing_is_not_read(namespace: Namespace) -> None:
+def test_a_patch_of_a_missing_object_is_not_decoded(namespace: Namespace) -> None:
     namespace.cluster.patch(namespace.path(NEW, "a"), b"", STRATEGIC).refused(404, "NotFound")
 
 

@@ -53,7 +53,7 @@ def test_server_side(any_kubectl: Kubectl, namespace: Namespace) -> None:
     assert _stored(namespace)["data"] == {"a": "3"}
 
 
-def test_over_what_was_applied_client_side(any_kubectl: Kubectl, namespace: Namespace) -> None:
+def test_server_side_apply_after_client_side_apply(any_kubectl: Kubectl, namespace: Namespace) -> None:
     """The fields move to the server-side manager: nothing conflicts, and what is dropped later goes."""
     any_kubectl("apply", "-f", "-", manifest=_deployment("busybox:1"))
     any_kubectl(*SERVER_SIDE, manifest=_deployment("busybox:2"))
@@ -67,7 +67,7 @@ def test_over_what_was_applied_client_side(any_kubectl: Kubectl, namespace: Name
     assert "ports" not in container
 
 
-def test_what_was_applied_last(kubectl: Kubectl) -> None:
+def test_the_last_applied_configuration(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", manifest=_config_map(a="1"))
     assert yaml.safe_load(kubectl("apply", "view-last-applied", "configmap/x", "-o", "yaml"))["data"] == {"a": "1"}
     kubectl(*SERVER_SIDE, manifest=_config_map(a="2"))

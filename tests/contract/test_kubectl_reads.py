@@ -81,7 +81,7 @@ def test_get_several_kinds(any_kubectl: Kubectl, namespace: Namespace) -> None:
     assert any_kubectl("get", "pod/web", "cm/a", "-o", "name") == "pod/web\nconfigmap/a\n"
 
 
-def test_get_what_is_absent(any_kubectl: Kubectl) -> None:
+def test_get_missing_objects(any_kubectl: Kubectl) -> None:
     ran = any_kubectl.run("get", "pod", "absent")
     assert (ran.code, ran.err) == (1, 'Error from server (NotFound): pods "absent" not found\n')
     assert "No resources found" in any_kubectl.run("get", "pods").err

@@ -126,7 +126,7 @@ def test_explain(kubectl: Kubectl, what: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hypernodes", "numatopologies", "nodeshards", "colocationconfigurations"])
-def test_kinds_that_nothing_acts_on_can_be_listed_and_cleaned_up(kubectl: Kubectl, kind: str) -> None:
+def test_kinds_without_a_controller_can_be_listed_and_deleted(kubectl: Kubectl, kind: str) -> None:
     """Clients that clean up a cluster fail on a kind that is not served."""
     assert kubectl("get", kind, "-o", "name") == ""
     kubectl("delete", kind, "--all")

@@ -50,7 +50,7 @@ def test_create(any_kubectl: Kubectl) -> None:
     assert "already exists" in any_kubectl.run("create", "-f", "-", manifest=config_map("a")).err
 
 
-def test_create_refuses_what_is_wrong(kubectl: Kubectl) -> None:
+def test_create_refuses_invalid_objects(kubectl: Kubectl) -> None:
     ran = kubectl.run("create", "-f", "-", manifest=pod("p", priorityClass="high"))
     assert ran.code == 1
     assert 'unknown field "spec.priorityClass"' in ran.err

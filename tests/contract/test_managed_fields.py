@@ -79,14 +79,14 @@ def test_a_status_is_owned_apart(namespace: Namespace) -> None:
         ([{"op": "add", "path": "/data/b", "value": "2"}], JSON_PATCH),
     ],
 )
-def test_a_patch_owns_what_it_changes(namespace: Namespace, patch: Any, kind: str) -> None:
+def test_a_patch_owns_its_changes(namespace: Namespace, patch: Any, kind: str) -> None:
     path = namespace.path("configmaps")
     namespace.cluster.create(path, config_map(a="1", b="1"), fieldManager="creator").ok()
     patched = namespace.cluster.patch(f"{path}/x", patch, kind, fieldManager="editor").ok()
     assert managers(patched) == {("creator", "Update"): {"data", "data.a"}, ("editor", "Update"): {"data.b"}}
 
 
-def test_what_changes_nothing_owns_nothing(namespace: Namespace) -> None:
+def test_writes_without_changes_own_nothing(namespace: Namespace) -> None:
     path = namespace.path("configmaps")
     created = namespace.cluster.create(path, config_map(a="1"), fieldManager="creator").ok()
     assert namespace.cluster.patch(f"{path}/x", {"data": {"a": "1"}}, MERGE, fieldManager="editor").ok() == created
@@ -94,7 +94,7 @@ def test_what_changes_nothing_owns_nothing(namespace: Namespace) -> None:
     assert namespace.cluster.replace(f"{path}/x", bare, fieldManager="editor").ok() == created
 
 
-def test_what_goes_is_nobodys(namespace: Namespace) -> None:
+def test_removed_fields_have_no_owner(namespace: Namespace) -> None:
     path = namespace.path("configmaps")
     namespace.cluster.create(path, config_map(a="1", b="1"), fieldManager="creator").ok()
     left = namespace.cluster.patch(f"{path}/x", {"data": {"a": None}}, MERGE, fieldManager="editor").ok()

@@ -81,7 +81,7 @@ def test_a_new_object_has_no_version(namespace: Namespace) -> None:
         ({"resourceVersion": "abc"}, 500, 'strconv.ParseUint: parsing "abc": invalid syntax'),
     ],
 )
-def test_a_patch_keeps_who_the_object_is(
+def test_a_patch_keeps_the_identity_of_the_object(
     namespace: Namespace, content_type: str, metadata: Obj, code: int, said: str
 ) -> None:
     namespace.config_map("a")

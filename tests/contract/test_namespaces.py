@@ -36,7 +36,7 @@ def test_a_new_namespace(cluster: Cluster, name: str) -> None:
     assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": name}
 
 
-def test_what_is_held_holds_its_namespace(cluster: Cluster, name: str) -> None:
+def test_an_object_with_a_finalizer_keeps_its_namespace(cluster: Cluster, name: str) -> None:
     cluster.create(NAMESPACES, {"metadata": {"name": name}}).ok()
     body = config_map("held")
     body["metadata"]["finalizers"] = ["example.com/hold"]

@@ -11,7 +11,7 @@ from tests.contract.support import JSON_PATCH, MERGE, STRATEGIC, Namespace, conf
 from tests.contract.widgets import PLURAL, widget
 
 
-def test_what_a_create_fills_in(namespace: Namespace) -> None:
+def test_fields_set_by_a_create(namespace: Namespace) -> None:
     created = namespace.config_map("a", key="value")
     metadata = created["metadata"]
     assert (metadata["name"], metadata["namespace"]) == ("a", namespace.name)
@@ -34,7 +34,7 @@ def test_a_name_is_taken_once(namespace: Namespace) -> None:
     assert status["details"] == {"name": "a", "kind": "configmaps"}
 
 
-def test_what_is_absent_is_not_found(namespace: Namespace) -> None:
+def test_missing_objects_are_not_found(namespace: Namespace) -> None:
     status = namespace.cluster.get(namespace.path("configmaps", "absent")).refused(404, "NotFound")
     assert status["message"] == 'configmaps "absent" not found'
     namespace.cluster.delete(namespace.path("configmaps", "absent")).refused(404, "NotFound")
@@ -184,13 +184,13 @@ def test_a_large_body_is_refused(namespace: Namespace) -> None:
         (b'{"metadata":{"name":"c","name":"d"}}', 'duplicate field "metadata.name"'),
     ],
 )
-def test_a_field_that_comes_twice_is_refused_where_it_matters(namespace: Namespace, body: bytes, said: str) -> None:
+def test_a_duplicate_field_is_refused_under_strict_validation(namespace: Namespace, body: bytes, said: str) -> None:
     path = namespace.path("configmaps")
     status = namespace.cluster.create(path, body, fieldValidation="Strict").refused(400, "BadRequest")
     assert said in status["message"]
     assert namespace.cluster.create(path, body, fieldValidation="Ignore").ok()["metadata"]["name"] == "d"
 
 
-def test_an_object_of_nothing_is_refused(namespace: Namespace) -> None:
+def test_an_empty_object_is_refused(namespace: Namespace) -> None:
     status = namespace.cluster.create(namespace.path("jobs.v1.batch"), {}).refused(422, "Invalid")
     assert "metadata.name" in {cause["field"] for cause in status["details"]["causes"]}

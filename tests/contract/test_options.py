@@ -32,7 +32,7 @@ def test_lists_that_contradict_themselves(namespace: Namespace, query: dict[str,
 
 
 @pytest.mark.parametrize("name", ["limit", "timeoutSeconds"])
-def test_what_is_no_number(namespace: Namespace, name: str) -> None:
+def test_options_that_are_no_numbers(namespace: Namespace, name: str) -> None:
     status = namespace.cluster.get(namespace.path("configmaps"), **{name: "abc"}).refused(400, "BadRequest")
     assert status["message"] == 'strconv.ParseInt: parsing "abc": invalid syntax'
 

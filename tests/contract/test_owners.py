@@ -15,7 +15,7 @@ def owned(namespace: Namespace, name: str, owner: Obj, **more: Any) -> Obj:
     return namespace.cluster.create(namespace.path("secrets"), body).ok()
 
 
-def test_in_the_background_the_owner_goes_first(namespace: Namespace) -> None:
+def test_background_deletion_removes_the_owner_first(namespace: Namespace) -> None:
     owner = namespace.config_map("owner")
     owned(namespace, "a", owner)
     answered = namespace.cluster.delete(namespace.path("configmaps", "owner"), {"propagationPolicy": "Background"})
@@ -24,7 +24,7 @@ def test_in_the_background_the_owner_goes_first(namespace: Namespace) -> None:
     gone(namespace.cluster, namespace.path("secrets", "a"))
 
 
-def test_in_the_foreground_the_owner_goes_last(namespace: Namespace) -> None:
+def test_foreground_deletion_removes_the_owner_last(namespace: Namespace) -> None:
     owner = namespace.config_map("owner")
     held = owned(namespace, "a", owner, blockOwnerDeletion=True)
     change = {"metadata": {"finalizers": ["example.com/hold"]}}
@@ -69,7 +69,7 @@ def test_one_owner_of_two_is_enough(namespace: Namespace) -> None:
     assert [one["name"] for one in event["object"]["metadata"]["ownerReferences"]] == ["second"]
 
 
-def test_an_owner_that_never_was_has_nothing(namespace: Namespace) -> None:
+def test_objects_of_a_missing_owner_are_deleted(namespace: Namespace) -> None:
     never = {"metadata": {"name": "never", "uid": "11111111-2222-3333-4444-555555555555"}}
     owned(namespace, "a", never)
     gone(namespace.cluster, namespace.path("secrets", "a"))
@@ -94,7 +94,7 @@ def test_a_namespace_ends_in_order(namespace: Namespace) -> None:
     gone(cluster, path)
 
 
-def test_what_a_namespace_waits_for_is_not_changed_by_writes(namespace: Namespace) -> None:
+def test_writes_do_not_change_the_finalizers_of_a_namespace(namespace: Namespace) -> None:
     patched = namespace.cluster.patch(f"/api/v1/namespaces/{namespace.name}", {"spec": {"finalizers": []}}).ok()
     assert patched["spec"]["finalizers"] == ["kubernetes"]
 

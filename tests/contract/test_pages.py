@@ -21,7 +21,7 @@ def names(listed: Obj) -> list[str]:
     return [one["metadata"]["name"] for one in listed["items"]]
 
 
-def test_pages_show_what_was_there_at_the_first(stored: Namespace) -> None:
+def test_pages_show_the_state_at_the_first_page(stored: Namespace) -> None:
     path = stored.path("secrets")
     first = stored.cluster.get(path, limit=3).ok()
     assert (names(first), first["metadata"]["remainingItemCount"]) == (NAMES[:3], 4)
@@ -44,14 +44,14 @@ def test_a_token_may_be_used_twice_and_without_a_limit(stored: Namespace) -> Non
         assert names(stored.cluster.get(path, **token).ok()) == NAMES[3:]
 
 
-def test_what_remains_of_a_selection_is_not_counted(stored: Namespace) -> None:
+def test_remaining_items_of_a_selection_are_not_counted(stored: Namespace) -> None:
     listed = stored.cluster.get(stored.path("secrets"), limit=2, labelSelector="x=y").ok()
     assert names(listed) == NAMES[:2]
     assert listed["metadata"]["continue"]
     assert "remainingItemCount" not in listed["metadata"]
 
 
-def test_any_version_knows_no_pages(stored: Namespace) -> None:
+def test_any_version_returns_no_pages(stored: Namespace) -> None:
     # From its cache; a cache that has just been made may not have it all yet.
     listed = stored.cluster.get(stored.path("secrets"), limit=2, resourceVersion="0").ok()
     assert not listed["metadata"].get("continue")

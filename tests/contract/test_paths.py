@@ -13,7 +13,7 @@ from tests.contract.widgets import GROUP, PLURAL
     "path",
     ["/nope", "/apis/nope", "/apis/nope/v1", "/apis/nope/v1/things", "/healthz/nope", f"/apis/{GROUP}/v2/widgets"],
 )
-def test_where_there_is_nothing_the_answer_is_a_text(cluster: Cluster, path: str) -> None:
+def test_unknown_paths_return_text(cluster: Cluster, path: str) -> None:
     answer = cluster.get(path)
     assert (answer.code, answer.body) == (404, b"404 page not found\n")
     assert answer.headers["content-type"].startswith("text/plain")
@@ -54,12 +54,12 @@ def test_writes_of_namespaced_kinds_name_a_namespace(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "application/json;as=Foo;v=v1;g=meta.k8s.io"])
-def test_what_cannot_be_answered_is_not_acceptable(namespace: Namespace, accept: str) -> None:
+def test_unsupported_media_types_are_not_acceptable(namespace: Namespace, accept: str) -> None:
     namespace.config_map("a")
     namespace.cluster.get(namespace.path("configmaps", "a"), accept=accept).refused(406, "NotAcceptable")
 
 
-def test_yaml_is_answered_to_those_who_want_it(namespace: Namespace) -> None:
+def test_yaml_is_returned_on_request(namespace: Namespace) -> None:
     body = b"metadata:\n  name: a\ndata:\n  key: 'yes'\n"
     path = namespace.path("configmaps")
     made = namespace.cluster.request("POST", path, body, content_type="application/yaml", accept="application/yaml")
@@ -84,16 +84,16 @@ def test_bodies_of_other_types_are_refused(namespace: Namespace) -> None:
     "body",
     [b"", b"{", b"[1]", b'"x"', b'{"kind":"Secret","apiVersion":"v1"}', b'{"kind":"ConfigMap","apiVersion":"apps/v1"}'],
 )
-def test_what_is_no_object_of_the_kind(namespace: Namespace, body: bytes) -> None:
+def test_bodies_of_another_kind(namespace: Namespace, body: bytes) -> None:
     namespace.cluster.create(namespace.path("configmaps"), body).refused(400, "BadRequest")
 
 
-def test_nothing_is_an_object_without_a_name(namespace: Namespace) -> None:
+def test_objects_need_a_name(namespace: Namespace) -> None:
     status = namespace.cluster.create(namespace.path("configmaps"), b"null").refused(422, "Invalid")
     assert status["details"]["causes"][0]["field"] == "metadata.name"
 
 
-def test_deleting_a_collection_answers_with_what_was_in_it(namespace: Namespace) -> None:
+def test_deleting_a_collection_returns_its_objects(namespace: Namespace) -> None:
     for name in ("a", "b"):
         namespace.config_map(name, {"mine": "yes"})
     answered = namespace.cluster.delete(namespace.path("configmaps"), labelSelector="mine").ok()

@@ -85,7 +85,7 @@ def test_rules(namespace: Namespace, spec: Obj, broken: list[str]) -> None:
         ({"priority": 5}, "the integer value of priority (5) must not be provided in pod spec"),
     ],
 )
-def test_what_admission_denies(namespace: Namespace, spec: Obj, said: str) -> None:
+def test_admission_denials(namespace: Namespace, spec: Obj, said: str) -> None:
     status = namespace.cluster.create(namespace.path("pods"), pod("p", **spec), dryRun="All").refused(403, "Forbidden")
     assert said in status["message"]
 
@@ -164,7 +164,7 @@ def changed(namespace: Namespace, spec: Obj) -> list[str]:
     return [cause["field"] for cause in answer.refused(422, "Invalid")["details"]["causes"]]
 
 
-def test_what_may_change(namespace: Namespace) -> None:
+def test_allowed_changes_of_a_pod(namespace: Namespace) -> None:
     namespace.pod("p")
     assert changed(namespace, {"containers": [{"name": "main", "image": "other"}]}) == []
     assert changed(namespace, {"activeDeadlineSeconds": 10}) == []
@@ -186,7 +186,7 @@ def test_what_may_change(namespace: Namespace) -> None:
     assert changed(namespace, {"schedulingGates": [{"name": "x"}]}) == ["spec.schedulingGates[0].name"]
 
 
-def test_what_may_change_while_a_pod_is_gated(namespace: Namespace) -> None:
+def test_allowed_changes_of_a_gated_pod(namespace: Namespace) -> None:
     namespace.pod("p", schedulingGates=[{"name": "x"}, {"name": "y"}])
     assert changed(namespace, {"nodeSelector": {"a": "b"}}) == []
     assert changed(namespace, {"nodeSelector": {"a": "c"}}) == ["spec.nodeSelector"]

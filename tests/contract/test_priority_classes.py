@@ -89,7 +89,7 @@ def test_names_and_values_of_the_system_are_reserved(cluster: Cluster) -> None:
     cluster.create(CLASSES, priority_class(-5), dryRun="All").ok()
 
 
-def test_what_a_class_means_does_not_change(cluster: Cluster, made: list[str]) -> None:
+def test_the_value_of_a_class_is_immutable(cluster: Cluster, made: list[str]) -> None:
     path = f"{CLASSES}/{create(cluster, made, 1)}"
     for change, field in (({"value": 2}, "value"), ({"preemptionPolicy": "Never"}, "preemptionPolicy")):
         [cause] = cluster.patch(path, change).refused(422, "Invalid")["details"]["causes"]

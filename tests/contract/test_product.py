@@ -139,7 +139,7 @@ def unschedulable(namespace: Namespace, stored: Obj) -> Obj:
     raise AssertionError("the watch ended")
 
 
-async def test_what_a_job_owns_goes_with_it(namespace: Namespace, fleet: str) -> None:
+async def test_objects_of_a_job_are_deleted_with_it(namespace: Namespace, fleet: str) -> None:
     cluster = namespace.cluster
     async with volcano(cluster):
         stored = cluster.create(namespace.path(JOBS), job(fleet, 2, "never")).ok()

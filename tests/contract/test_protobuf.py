@@ -68,7 +68,7 @@ def test_a_body_may_leave_its_kind_to_the_path(namespace: Namespace) -> None:
         (body("v1", "Nope", named("a")), "Nope"),
     ],
 )
-def test_what_is_no_such_object_is_refused(namespace: Namespace, data: bytes, text: str) -> None:
+def test_bodies_of_other_messages_are_refused(namespace: Namespace, data: bytes, text: str) -> None:
     status = send(namespace.cluster, namespace.path("configmaps"), data).refused(400, "BadRequest")
     assert text in status["message"]
 

@@ -129,7 +129,7 @@ async def test_a_watch_that_ends_in_time(namespace: Namespace) -> None:
     assert seen <= {"ADDED", "BOOKMARK"}
 
 
-async def test_a_watch_of_what_is_gone_from_memory(namespace: Namespace) -> None:
+async def test_a_watch_from_an_expired_version(namespace: Namespace) -> None:
     namespace.config_map("a")
     for number in range(600):  # more than a server of the tests remembers
         namespace.cluster.patch(namespace.path("configmaps", "a"), {"data": {"n": str(number)}}).ok()

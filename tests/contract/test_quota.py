@@ -163,7 +163,7 @@ def test_a_scope_of_priority_classes(namespace: Namespace) -> None:
     assert "exceeded quota: q" in refusal(answer)
 
 
-def test_what_was_there_before_counts(namespace: Namespace) -> None:
+def test_existing_objects_count(namespace: Namespace) -> None:
     namespace.config_map("a")
     namespace.pod("p")
     path = namespace.path("resourcequotas", "late")

@@ -54,7 +54,7 @@ def managed(place: Namespace, homes: Path) -> Kubectl:
     return Kubectl(installed()[newest()], place.cluster.kubeconfig, home, place.name)
 
 
-def test_a_deployment_becomes_pods_and_goes_with_them(managed: Kubectl, place: Namespace) -> None:
+def test_a_deployment_creates_and_deletes_its_pods(managed: Kubectl, place: Namespace) -> None:
     managed("create", "deployment", "web", "--image=busybox", "--replicas=2")
     managed("wait", "--for=jsonpath={.status.updatedReplicas}=2", "deploy/web", "--timeout=60s")
     pods = json.loads(managed("get", "pods", "-l", "app=web", "-o", "json"))["items"]

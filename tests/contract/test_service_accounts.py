@@ -52,7 +52,7 @@ def test_a_namespace_has_an_account_and_the_authority(namespace: Namespace) -> N
 
 
 @pytest.mark.parametrize(("plural", "name"), [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")])
-def test_they_come_back(namespace: Namespace, plural: str, name: str) -> None:
+def test_deleted_service_accounts_are_created_again(namespace: Namespace, plural: str, name: str) -> None:
     uid = appears(namespace, plural, name)["metadata"]["uid"]
     with namespace.cluster.watch(namespace.path(plural), fieldSelector=f"metadata.name={name}") as events:
         next(events)
@@ -60,7 +60,7 @@ def test_they_come_back(namespace: Namespace, plural: str, name: str) -> None:
         assert any(event["type"] == "ADDED" and event["object"]["metadata"]["uid"] != uid for event in events)
 
 
-def test_a_token_says_whose_it_is(namespace: Namespace) -> None:
+def test_a_token_identifies_its_account(namespace: Namespace) -> None:
     answer = request(namespace).ok()
     account = namespace.cluster.get(namespace.path("serviceaccounts", "default")).ok()
     assert answer["spec"] == {"audiences": [AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": None}
@@ -135,7 +135,7 @@ WRONG: list[tuple[Obj, int, str, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "code", "reason", "text"), WRONG)
-def test_what_is_no_request(namespace: Namespace, spec: Obj, code: int, reason: str, text: str) -> None:
+def test_invalid_token_requests(namespace: Namespace, spec: Obj, code: int, reason: str, text: str) -> None:
     assert text in request(namespace, **spec).refused(code, reason)["message"]
 
 

@@ -74,7 +74,7 @@ def test_one_object_by_name(namespace: Namespace) -> None:
         assert brief(next(events)) == ("ADDED", "b")
 
 
-def test_without_a_version_a_watch_begins_with_what_is_there(namespace: Namespace) -> None:
+def test_without_a_version_a_watch_starts_with_existing_objects(namespace: Namespace) -> None:
     namespace.config_map("a", {"mine": "yes"})
     with namespace.cluster.watch(namespace.path("configmaps"), labelSelector="mine") as events:
         assert brief(next(events)) == ("ADDED", "a")

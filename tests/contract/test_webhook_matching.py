@@ -76,7 +76,7 @@ def test_a_collection_is_deleted_one_by_one(configured: Configured) -> None:
     assert not any("name" in one for one in asked)
 
 
-def test_who_connects_to_a_pod(configured: Configured) -> None:
+def test_connect_requests_to_a_pod(configured: Configured) -> None:
     refuse = {"allowed": False, "status": {"message": "no shells here", "code": 403}}
     configured.install(
         VALIDATING,

@@ -10,7 +10,7 @@ from tests.contract.webhooks import MUTATING, VALIDATING, Configured, rule
 from tests.contract.widgets import PLURAL, widget
 
 
-def test_a_review_says_what_is_asked(configured: Configured) -> None:
+def test_a_review_describes_the_request(configured: Configured) -> None:
     configured.install(VALIDATING, configured.hook("/review"))
     namespace = configured.namespace
     body = config_map("a", {"x": "y"}, key="1")
@@ -34,7 +34,7 @@ def test_a_review_says_what_is_asked(configured: Configured) -> None:
     assert (update["oldObject"]["data"], update["object"]["data"]) == ({"key": "1"}, {"key": "2"})
 
 
-def test_a_patch_changes_what_is_stored(configured: Configured) -> None:
+def test_a_patch_changes_the_stored_object(configured: Configured) -> None:
     patch = patching(
         {"op": "add", "path": "/data/added", "value": "yes"},
         {"op": "add", "path": "/metadata/labels", "value": {"by": "hook"}},

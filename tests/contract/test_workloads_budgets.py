@@ -35,7 +35,7 @@ def counts(one: Obj) -> tuple[int, ...]:
     return tuple(one.get("status", {}).get(name, -1) for name in names)
 
 
-def test_a_budget_counts_what_is_healthy(namespace: Namespace) -> None:
+def test_a_budget_counts_healthy_pods(namespace: Namespace) -> None:
     replica_set(namespace, 3)
     budget(namespace, maxUnavailable=1)
     until(namespace, BUDGETS, "pdb", lambda one: counts(one) == (0, 2, 3, 0))

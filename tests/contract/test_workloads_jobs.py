@@ -163,7 +163,7 @@ def test_without_completions_one_success_is_enough(namespace: Namespace) -> None
     assert "completions" not in done["spec"]
 
 
-def test_a_finished_job_goes_after_its_time(namespace: Namespace) -> None:
+def test_a_finished_job_is_deleted_after_its_ttl(namespace: Namespace) -> None:
     make(namespace, ttlSecondsAfterFinished=2)
     with kubelet(namespace, succeeded):
         until(namespace, JOBS, "job", over)
@@ -181,7 +181,7 @@ def test_deleting_a_running_job_leaves_nothing(namespace: Namespace) -> None:
             gone(namespace.cluster, namespace.path("pods", name))
 
 
-def test_who_deletes_no_jobs_is_warned_of_nothing(namespace: Namespace) -> None:
+def test_deleting_no_jobs_causes_no_warning(namespace: Namespace) -> None:
     answer = namespace.cluster.delete(namespace.path("jobs.v1.batch"), labelSelector="a=b=c")
     answer.refused(400, "BadRequest")
     assert "warning" not in {name.lower() for name in answer.headers}

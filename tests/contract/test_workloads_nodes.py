@@ -49,7 +49,7 @@ def test_a_cordon_is_a_taint(cluster: Cluster, node: str) -> None:
     tainted(cluster, node)
 
 
-def test_a_node_that_is_not_ready_is_tainted_beside_what_others_put_there(cluster: Cluster, node: str) -> None:
+def test_a_node_that_is_not_ready_is_tainted_and_keeps_other_taints(cluster: Cluster, node: str) -> None:
     other = unique("wl-other")
     cluster.create("/api/v1/nodes", {"metadata": {"name": other}}).ok()
     condition(cluster, other, "True")

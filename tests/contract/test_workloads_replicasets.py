@@ -68,7 +68,7 @@ def test_the_dearer_pod_stays(namespace: Namespace) -> None:
     assert [pod["metadata"]["name"] for pod in pods_of(namespace, app="rs")] == [keep]
 
 
-def test_what_is_deleted_or_fails_is_replaced(namespace: Namespace) -> None:
+def test_deleted_or_failed_pods_are_replaced(namespace: Namespace) -> None:
     make(namespace, 2)
     with kubelet(namespace):
         until(namespace, SETS, "rs", lambda one: one["status"].get("readyReplicas") == 2)

@@ -107,7 +107,7 @@ def test_node_ports_are_given_kept_and_returned(namespace: Namespace) -> None:
     assert "externalTrafficPolicy" not in plain
 
 
-def test_what_is_wrong_is_named(namespace: Namespace) -> None:
+def test_errors_contain_the_field(namespace: Namespace) -> None:
     assert refused(namespace, ports=[]) == [("spec.ports", "Required value")]
     assert refused(namespace, ports=[{"port": 1}, {"port": 2}]) == [
         ("spec.ports[0].name", "Required value"), ("spec.ports[1].name", "Required value"),

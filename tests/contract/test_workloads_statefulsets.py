@@ -89,7 +89,7 @@ def test_a_parallel_set_does_not_wait(namespace: Namespace) -> None:
     assert names(namespace) == ["db-0", "db-1", "db-2"]
 
 
-def test_the_last_goes_first(namespace: Namespace) -> None:
+def test_the_last_pod_is_deleted_first(namespace: Namespace) -> None:
     make(namespace, 3, ordinals={"start": 5})
     with kubelet(namespace):
         until(namespace, SETS, "db", ready(3))
@@ -102,7 +102,7 @@ def test_the_last_goes_first(namespace: Namespace) -> None:
     ]
 
 
-def test_a_lost_pod_comes_back_under_its_name(namespace: Namespace) -> None:
+def test_a_lost_pod_is_created_with_the_same_name(namespace: Namespace) -> None:
     make(namespace, 2)
     with kubelet(namespace):
         until(namespace, SETS, "db", ready(2))
@@ -182,7 +182,7 @@ def test_each_pod_has_claims_of_its_own(namespace: Namespace, policy: str) -> No
     )
 
 
-def test_claims_go_with_what_is_scaled_away_where_that_is_wanted(namespace: Namespace) -> None:
+def test_claims_are_deleted_on_scale_down_if_configured(namespace: Namespace) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     make(
         namespace, 2, volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}],

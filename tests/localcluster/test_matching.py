@@ -64,7 +64,7 @@ def test_tolerations_for_kubelets_eviction_and_daemons(row: Row) -> None:
         assert fits_node(placement(template), tainted(taint))[0] is (at in wanted or not keeps_away)
 
 
-def test_of_several_tolerations_for_one_taint_the_first_says_how_long_a_pod_stays() -> None:
+def test_the_first_toleration_of_a_taint_limits_the_stay() -> None:
     taint = Taint(key="k", effect="NoExecute", time_added="1970-01-01T00:01:00Z")
     minute, ever = (Toleration(key="k", operator="Exists", toleration_seconds=limit) for limit in (60, None))
     assert stays_until(Pod(spec=PodSpec(tolerations=(ever, minute))), [taint], 70.0) is None

@@ -35,7 +35,7 @@ def test_its_own_tests_pass(environment: dict[str, str]) -> None:
     assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_its_entry_point_makes_it_known(environment: dict[str, str], tmp_path: Path) -> None:
+def test_it_is_found_by_its_entry_point(environment: dict[str, str], tmp_path: Path) -> None:
     conf = tmp_path / "c.conf"
     conf.write_text(CONFIGURATION)
     command = [sys.executable, "-m", "volcanoio", "config", "lint", str(conf)]

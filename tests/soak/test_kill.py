@@ -63,7 +63,7 @@ class Reconnecting:
 
 
 @pytest.mark.timeout(3600)
-async def test_what_was_acknowledged_survives_every_kill(tmp_path: Path) -> None:
+async def test_acknowledged_writes_survive_every_kill(tmp_path: Path) -> None:
     rng = random.Random(20261120)
     body = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": "x" * 500}}
     transport, gate = Reconnecting(), asyncio.Event()

@@ -181,7 +181,7 @@ class Users:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("conf", [None, PREEMPTING], ids=["default", "preempting"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_what_fits_runs_in_the_end(
+async def test_all_jobs_that_fit_run_eventually(
     seed: int, conf: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(f"{seed}/{conf}")

@@ -88,7 +88,7 @@ BROKEN: dict[Break, str] = {
 
 
 @pytest.mark.parametrize(("broken", "reported"), BROKEN.items(), ids=lambda one: getattr(one, "__name__", ""))
-def test_what_is_broken_is_caught(broken: Break, reported: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_controllers_are_detected(broken: Break, reported: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch)
     with pytest.raises(AssertionError, match=reported):
         run_state_machine_as_test(

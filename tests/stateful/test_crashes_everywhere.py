@@ -208,7 +208,7 @@ def test_changes_during_a_downtime(name: str) -> None:
     assert lived(STORIES[name], absent=True)[0] == lived(STORIES[name])[0]
 
 
-def test_the_stories_are_what_they_are_called() -> None:
+def test_stories_match_their_names() -> None:
     reported = {name: lived(story)[0] for name, story in STORIES.items()}
     (run,) = (name for name in reported["cron run"] if name.startswith("Job "))
     assert reported["cron run"][run]["status"]["state"]["phase"] == "Completed"

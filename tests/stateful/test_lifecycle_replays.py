@@ -149,7 +149,7 @@ def test_random_lives_replay() -> None:
     )
 
 
-def test_what_is_decided_seldom_replays_too() -> None:
+def test_rare_decisions_are_replayed() -> None:
     Recorded.seen.clear()
     lives = Recorded()
     lives.bound = False

@@ -70,7 +70,7 @@ async def test_a_directory_from_the_first_pod_to_the_last(tmp_path: Path) -> Non
         assert not there(directory)
 
 
-async def test_a_finished_pod_lets_its_claim_go() -> None:
+async def test_a_finished_pod_releases_its_claim() -> None:
     async with running() as api:
         await api.made(CLAIMS, claim())
         await api.made(PODS, user())
@@ -93,7 +93,7 @@ async def test_a_class_that_binds_at_once_and_keeps(tmp_path: Path) -> None:
         assert (tmp_path / "volumes" / name).is_dir()
 
 
-async def test_binding_goes_on_after_a_restart(tmp_path: Path) -> None:
+async def test_binding_continues_after_a_restart(tmp_path: Path) -> None:
     async with running(data=tmp_path) as api:
         await api.made(CLAIMS, claim())
     async with running(data=tmp_path) as api:
@@ -119,7 +119,7 @@ async def test_pods_are_watched_only_while_a_claim_waits() -> None:
         await api.until(f"{CLAIMS}/c", lambda _: "pods" not in listeners)
 
 
-async def test_a_claim_whose_class_does_not_exist_has_failed_only_if_no_pod_comes_to_use_it() -> None:
+async def test_a_claim_of_a_missing_class_fails_only_without_a_pod() -> None:
     """A Job's claims are made before its pods."""
     clock = VirtualClock()
     async with running(clock=ServerClock(clock)) as api:

@@ -106,7 +106,7 @@ async def test_foreground_waits_for_blocking_dependents() -> None:
         await api.gone(f"{CONFIG_MAPS}/owner")
 
 
-async def test_deletecollection_takes_what_is_selected() -> None:
+async def test_deletecollection_deletes_selected_objects() -> None:
     async with running() as api:
         for name, labels in (("a", {"x": "1"}), ("b", {"x": "1"}), ("c", {})):
             await api.made(CONFIG_MAPS, config_map(name, labels))

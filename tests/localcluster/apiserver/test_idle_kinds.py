@@ -34,7 +34,7 @@ SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
         ("batch/v1/namespaces/default/jobs", {"template": ONCE}, ""),
     ],
 )
-async def test_what_is_only_stored_says_so(path: str, spec: dict[str, Any], reported: str) -> None:
+async def test_kinds_without_a_controller_cause_a_warning(path: str, spec: dict[str, Any], reported: str) -> None:
     async with ApiServer.open(None).running() as server:
         body = json.dumps({"metadata": {"name": "it"}, "spec": spec}).encode()
         answer = await InProcessTransport(server).request("POST", f"/apis/{path}", body=body)
@@ -44,7 +44,7 @@ async def test_what_is_only_stored_says_so(path: str, spec: dict[str, Any], repo
     assert headers.get("warning") == expected
 
 
-def test_what_has_a_controller_is_not_called_idle() -> None:
+def test_kinds_with_a_controller_cause_no_warning() -> None:
     acted_on = {controller.primary.resource for controller in all_controllers()}
     assert not acted_on & IDLE.keys()
     assert not [name for name in acted_on if (strategy := STRATEGIES.get(name)) is not None and strategy.warning]

@@ -108,7 +108,7 @@ def odd_requests(draw: st.DrawFn) -> tuple[str, str, str, Any]:
 
 @given(st.lists(odd_requests(), min_size=1, max_size=10))
 @examples(150, suppress_health_check=[HealthCheck.too_slow])
-def test_odd_bodies_are_answered(requests: list[tuple[str, str, str, Any]]) -> None:
+def test_invalid_bodies_are_answered(requests: list[tuple[str, str, str, Any]]) -> None:
     asyncio.run(_send(requests))
 
 

@@ -18,7 +18,7 @@ from tests.localcluster.apiserver.api import (
 from volcanoio.localcluster.apiserver.apimachinery.errors import MAX_REQUEST_BYTES
 
 
-async def test_a_new_object_gets_what_the_server_sets() -> None:
+async def test_a_new_object_gets_the_fields_of_the_server() -> None:
     async with running(clock=SetClock()) as api:
         sent = config_map("a", x="1")
         sent["metadata"] |= {"uid": "mine", "deletionTimestamp": "2000-01-01T00:00:00Z"}
@@ -220,7 +220,7 @@ async def test_events_are_forgotten_after_an_hour() -> None:
         assert await api.names(events, fieldSelector="involvedObject.name=p") == ["new"]
 
 
-async def test_an_event_of_something_long_past_is_kept_for_an_hour_from_its_creation() -> None:
+async def test_an_event_is_kept_for_an_hour_from_its_creation() -> None:
     clock = SetClock()
     async with running(clock=clock) as api:
         events = "/api/v1/namespaces/default/events"

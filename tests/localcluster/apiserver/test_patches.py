@@ -73,7 +73,7 @@ def test_without_merge_keys_a_strategic_patch_is_a_merge_patch(target: dict[str,
 
 
 @given(OBJECTS, _KEYS, DOCUMENTS)
-def test_what_json_patch_adds_it_can_remove(target: dict[str, Any], key: str, value: Any) -> None:
+def test_json_patch_removes_added_values(target: dict[str, Any], key: str, value: Any) -> None:
     pointer = "/" + key.replace("~", "~0").replace("/", "~1")
     added = json_patch.apply(deepcopy(target), [{"op": "add", "path": pointer, "value": value}])
     assert added[key] == value

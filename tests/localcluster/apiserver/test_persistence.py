@@ -59,7 +59,7 @@ def _write_until_killed(directory: Path) -> list[list[str]]:
     return acknowledged + [line.split() for line in rest if line.endswith("\n")]
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_all_objects_exist_after_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as api:
         made = await api.made(CONFIG_MAPS, config_map("a", x="1"))
         await api.made(CONFIG_MAPS, config_map("b"))
@@ -77,7 +77,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
             assert (type_, status["code"]) == ("ERROR", 410)
 
 
-async def test_unfinished_work_goes_on_after_a_restart(tmp_path: Path) -> None:
+async def test_unfinished_work_continues_after_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as api:
         held = config_map("held")
         held["metadata"]["finalizers"] = ["example.com/hold"]
@@ -94,7 +94,7 @@ async def test_unfinished_work_goes_on_after_a_restart(tmp_path: Path) -> None:
         await api.gone(f"{NAMESPACES}/team")
 
 
-async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+async def test_acknowledged_writes_survive_kill_9(tmp_path: Path) -> None:
     acknowledged = _write_until_killed(tmp_path)
     async with running(tmp_path) as api:
         for name, version in acknowledged:

@@ -95,7 +95,7 @@ async def new_pod(api: Api, name: str) -> Manifest:
     return {"code": answer.code, **dict(answer.body)}
 
 
-async def test_what_admission_asks_is_asked_again_when_it_changes() -> None:
+async def test_admission_is_repeated_when_its_inputs_change() -> None:
     async with running() as api:
         for name in ("a", "b", "c"):
             assert (await new_pod(api, name))["spec"]["priority"] == 0

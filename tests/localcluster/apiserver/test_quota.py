@@ -66,7 +66,7 @@ def test_a_pod_uses_its_containers_or_its_largest_init_step() -> None:
     assert usage("pods", {"metadata": {}, "spec": spec, "status": {"phase": "Failed"}}) == {"count/pods": whole(1)}
 
 
-def test_scopes_know_pods_alone() -> None:
+def test_scopes_apply_to_pods_only() -> None:
     scopes = scopes_of(["NotTerminating"], None)
     assert scopes == (QuotaScope("NotTerminating"),)
     assert in_scope(scopes, "pods", {"spec": {"containers": []}})
@@ -84,7 +84,7 @@ STEP = st.one_of(
 
 
 @given(st.lists(st.lists(STEP, min_size=1, max_size=5), max_size=6))
-def test_used_is_what_is_there_and_never_above_hard(rounds: list[list[tuple[str, int, int]]]) -> None:
+def test_used_equals_existing_objects_and_never_exceeds_hard(rounds: list[list[tuple[str, int, int]]]) -> None:
     asyncio.run(_rounds(rounds))
 
 
@@ -118,7 +118,7 @@ async def _carry_out(api: Api, what: str, number: int, cpu: int) -> None:
         assert (await api("PATCH", f"{PODS}/{name}/status", change, kind=MERGE)).code in {200, 404}
 
 
-async def test_a_server_without_quotas_watches_nothing() -> None:
+async def test_a_server_without_quotas_has_no_quota_watch() -> None:
     async with running() as api:
         before = list(api.server.core.store.observers)
         await api.made(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}})

@@ -32,7 +32,7 @@ def job_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert schema_errors(job_schema(), PATH, status=True) == []
 
 
-def test_a_part_that_is_known_stands_aside_in_another_definition() -> None:
+def test_a_known_part_is_skipped_in_another_definition() -> None:
     other = {
         "type": "object",
         "properties": {"spec": {"type": "object", "properties": {"t": template_of(job_schema())}}},

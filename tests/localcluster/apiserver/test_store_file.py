@@ -62,7 +62,7 @@ async def test_a_migration_that_was_interrupted_keeps_the_first_backup(tmp_path:
 @pytest.mark.parametrize(
     ("stored", "advice"), [("99", "upgrade volcanoio"), ("0", "restore the file"), ("two", "restore the file")]
 )
-def test_a_format_that_is_not_known_is_refused(tmp_path: Path, stored: str, advice: str) -> None:
+def test_an_unknown_format_is_refused(tmp_path: Path, stored: str, advice: str) -> None:
     ApiServer.open(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "store.db")) as db:
         db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (stored,))

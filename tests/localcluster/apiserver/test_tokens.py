@@ -42,7 +42,7 @@ async def test_a_token_ends_in_time_with_its_account_and_with_its_pod() -> None:
         assert tokens.user(fresh) is None
 
 
-async def test_tokens_of_another_key_prove_nothing() -> None:
+async def test_tokens_of_another_key_are_refused() -> None:
     async with running() as one, running() as other:
         text = await token(one)
         assert other.server.tokens.user(text) is None
@@ -51,7 +51,7 @@ async def test_tokens_of_another_key_prove_nothing() -> None:
             assert one.server.tokens.user(nonsense) is None
 
 
-def test_a_key_signs_what_it_verifies() -> None:
+def test_a_key_verifies_its_signatures() -> None:
     key = SigningKey(new_key())
     text = key.sign(b'{"a":1}')
     assert key.payload(text) == b'{"a":1}'

@@ -26,7 +26,7 @@ METADATA: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
 
 
 @given(METADATA)
-def test_what_is_exact_has_nothing_to_be_found(metadata: dict[str, Any]) -> None:
+def test_exact_types_have_no_errors(metadata: dict[str, Any]) -> None:
     if is_exact(metadata, "V1ObjectMeta"):
         before = copy.deepcopy(metadata)
         assert check_part(metadata, "V1ObjectMeta", "metadata") == ([], [])

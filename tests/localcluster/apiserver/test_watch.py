@@ -33,7 +33,7 @@ async def test_a_watch_from_a_version_shows_all_that_came_after() -> None:
         assert events[2][1]["data"] == {"x": "1"}
 
 
-async def test_a_watch_without_version_begins_with_what_is_there() -> None:
+async def test_a_watch_without_version_starts_with_existing_objects() -> None:
     async with running() as api:
         await api.made(CONFIG_MAPS, config_map("a"))
         async with api.watch(CONFIG_MAPS) as lines:

@@ -103,7 +103,7 @@ async def test_a_known_document_is_not_sent_again_until_it_changes() -> None:
     assert answer.status == 200
 
 
-async def test_what_is_not_discovery_is_left_to_others() -> None:
+async def test_other_paths_are_not_served_as_discovery() -> None:
     discovery = Discovery(Registry())
     for request in (
         get("/api/v2"),
@@ -220,7 +220,7 @@ async def test_health_asks_the_storage() -> None:
     assert without.status == 200
 
 
-async def test_what_needs_a_process_is_refused_with_the_reason() -> None:
+async def test_requests_that_need_a_process_are_refused() -> None:
     for name in ("proxy", "proxy/metrics"):
         answer = await unserved(get(f"/api/v1/namespaces/default/pods/p/{name}"))
         assert answer is not None

@@ -44,7 +44,7 @@ def test_a_kubeconfig_names_server_authority_and_token() -> None:
     assert document["current-context"] == document["contexts"][0]["name"] == "volcanoio"
 
 
-def test_the_port_of_a_kubeconfig_is_known_and_a_file_that_is_none_has_no_port(tmp_path: Path) -> None:
+def test_the_port_of_a_kubeconfig_is_read(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     assert credentials.kubeconfig_port(path) == 0
     credentials.write_kubeconfig(path, credentials.render_kubeconfig("https://127.0.0.1:40123"))

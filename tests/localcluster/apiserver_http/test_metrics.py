@@ -38,7 +38,7 @@ def running(subject: dict[str, Any]) -> dict[str, Any]:
         (pod("p", {"cpu": "1"}, **{names.KWOK_USAGE_CPU: "lots"}), Usage(500, 2**20)),
     ],
 )
-def test_usage_is_what_the_pod_says_or_a_share_of_its_requests(subject: dict[str, Any], expected: Usage) -> None:
+def test_usage_is_annotated_or_a_share_of_the_requests(subject: dict[str, Any], expected: Usage) -> None:
     assert container_usages(running(subject)) == {"main": expected}
     assert container_usages(subject) == {}
 
@@ -78,7 +78,7 @@ async def test_nodes_and_running_pods_are_sent() -> None:
         assert (await api.got(f"{ROOT}/nodes/node-0"))["usage"] == node["usage"]
 
 
-async def test_what_has_no_metrics_is_not_found() -> None:
+async def test_objects_without_metrics_are_not_found() -> None:
     async with metered() as api:
         await loaded(api)
         answer = await api("GET", f"{ROOT}/namespaces/default/pods/waits")

@@ -109,7 +109,7 @@ def test_a_sidecar_counts_as_a_container_and_keeps_its_restarts() -> None:
     assert view(obj, NOW) == ("2/2", "Running", "3")
 
 
-def test_restarts_say_when_the_last_one_was() -> None:
+def test_restarts_include_the_time_of_the_last_one() -> None:
     crashed = container(restarts=2, ready=True, running=RUN)
     crashed["lastState"] = {"terminated": {"finishedAt": "2026-01-01T11:55:00Z"}}
     assert view(pod(crashed), NOW).restarts == "2 (5m ago)"
@@ -171,7 +171,7 @@ def test_an_almost_empty_object_can_be_printed(name: str) -> None:
     assert len(rows(name, {"metadata": {"name": "x"}})) == 1
 
 
-def test_what_a_row_carries() -> None:
+def test_contents_of_a_row() -> None:
     obj = {"kind": "Pod", "metadata": meta(), "spec": {}, "status": {}}
     carried = {
         include: Tables(Noon())(BY_NAME["pods"], [obj], include_object=include, with_columns=False)
@@ -255,7 +255,7 @@ def test_durations_have_two_digits_worth(seconds: float, text: str) -> None:
     assert human_duration(seconds) == text
 
 
-def test_ages_of_missing_and_odd_times() -> None:
+def test_ages_of_missing_and_invalid_times() -> None:
     assert since(None, NOW) == "<unknown>"
     assert since("yesterday", NOW) == "<invalid>"
     assert since("2026-01-01T12:00:00.500000Z", NOW) == "0s"

@@ -24,7 +24,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("method", "path"), CASES)
-def test_what_a_request_is_about(method: str, path: str) -> None:
+def test_target_of_a_request(method: str, path: str) -> None:
     traffic = Traffic(Registry())
     for name in ("x", "z"):
         traffic.answered(ApiRequest(method, path.replace("/x", f"/{name}")), 200, 0.01)

@@ -67,7 +67,7 @@ async def test_endpoints_on_loopback() -> None:
     ([(SERVICES, service()), (SLICES, endpoint_slice("10.1.2.3"))], 443, "no endpoints available"),
     ([(SERVICES, service()), (SLICES, endpoint_slice("127.0.0.1", ready=False))], 443, "no endpoints available"),
 ])  # fmt: skip
-async def test_what_leads_nowhere_is_said(objects: list[tuple[str, Manifest]], port: int, text: str) -> None:
+async def test_unreachable_services_are_reported(objects: list[tuple[str, Manifest]], port: int, text: str) -> None:
     with pytest.raises(NoEndpoint, match=text):
         await resolved(*objects, port=port)
 

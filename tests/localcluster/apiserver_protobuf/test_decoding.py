@@ -50,7 +50,7 @@ def test_random_objects_of_all_kinds_are_equal_in_both_forms(tmp_path: Path) -> 
     assert check(out.read_bytes().splitlines()) > 100
 
 
-def test_the_table_is_what_the_generator_writes(tmp_path: Path) -> None:
+def test_the_table_is_current(tmp_path: Path) -> None:
     out = tmp_path / "protobuf.json"
     subprocess.run([built("prototable"), out, *versions()], check=True)
     hint = "run python -m volcanoio.localcluster.apiserver.protobuf.generate"

@@ -23,7 +23,7 @@ def test_sets_of_paths_are_sets(one: FieldSet, other: FieldSet) -> None:
 
 
 @given(sets_of_paths(), sets_of_paths())
-def test_a_field_goes_with_what_is_below_it(one: FieldSet, other: FieldSet) -> None:
+def test_a_field_is_removed_with_its_children(one: FieldSet, other: FieldSet) -> None:
     gone = members(other)
     left = {path for path in members(one) if not any(path[:at] in gone for at in range(1, len(path) + 1))}
     assert members(field_sets.without_below(one, other)) == left

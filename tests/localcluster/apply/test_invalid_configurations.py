@@ -75,7 +75,7 @@ async def _prepared(api: Api) -> None:
 
 @examples(25)
 @given(st.lists(_requests(), min_size=1, max_size=6))
-async def test_odd_configurations(requests: list[tuple[str, Any]]) -> None:
+async def test_invalid_configurations(requests: list[tuple[str, Any]]) -> None:
     async with running() as api:
         await _prepared(api)
         for at, (path, body) in enumerate(requests):
@@ -95,7 +95,7 @@ _ENTRY = {
 
 @examples(40)
 @given(st.data())
-async def test_odd_managed_fields(data: st.DataObject) -> None:
+async def test_invalid_managed_fields(data: st.DataObject) -> None:
     entries = [copy.deepcopy(_ENTRY)]
     for _ in range(data.draw(st.integers(1, 2))):
         *parents, last = data.draw(st.sampled_from([place for place in _places(entries) if place]))

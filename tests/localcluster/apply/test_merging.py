@@ -39,13 +39,13 @@ def test_merging_twice_is_merging_once(live: Manifest, config: Manifest) -> None
 
 
 @given(CONFIGS, CONFIGS)
-def test_what_is_applied_is_there(live: Manifest, config: Manifest) -> None:
+def test_applied_fields_are_set(live: Manifest, config: Manifest) -> None:
     changes = compare(GADGET, config, merge(GADGET, live, config))
     assert not field_sets.intersection(fields_of(GADGET, config), field_sets.union(changes.removed, changes.modified))
 
 
 @given(CONFIGS)
-def test_an_object_differs_from_nothing_of_itself(obj: Manifest) -> None:
+def test_an_object_equals_itself(obj: Manifest) -> None:
     assert compare(GADGET, obj, obj) == ({}, {}, {})
 
 
@@ -56,7 +56,7 @@ def test_a_comparison_turned_round(one: Manifest, other: Manifest) -> None:
 
 
 @given(CONFIGS)
-def test_what_is_claimed_can_be_taken_out(config: Manifest) -> None:
+def test_owned_fields_can_be_removed(config: Manifest) -> None:
     left = remove(GADGET, config, fields_of(GADGET, config))
     gone = field_sets.intersection(fields_of(GADGET, left or {}), fields_of(GADGET, config))
     assert not [path for path in field_sets.paths(gone) if "f:spec" in path and path[-1] != "f:spec" and left]
@@ -114,7 +114,7 @@ def test_force_takes_over(live: Manifest, first: Manifest, second: Manifest) -> 
 
 
 @given(CONFIGS, CONFIGS)
-def test_what_an_applier_drops_is_removed(first: Manifest, second: Manifest) -> None:
+def test_dropped_fields_are_removed(first: Manifest, second: Manifest) -> None:
     merged, known = apply(EMPTY, first, {}, "one")
     after, _ = apply(merged, second, known, "one")
     left = fields_of(GADGET, after)
@@ -126,7 +126,7 @@ def test_what_an_applier_drops_is_removed(first: Manifest, second: Manifest) -> 
 
 
 @given(CONFIGS)
-def test_what_two_own_stays_until_both_drop_it(shared: Manifest) -> None:
+def test_shared_fields_are_kept_until_both_drop_them(shared: Manifest) -> None:
     merged, known = apply(EMPTY, shared, {}, "one")
     merged, known = apply(merged, shared, known, "two")
     after, known = apply(merged, EMPTY, known, "one")

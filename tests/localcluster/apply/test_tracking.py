@@ -25,7 +25,7 @@ def entries(obj: Any) -> list[tuple[str, str, Any]]:
     return [(one["manager"], one["operation"], one["fieldsV1"]) for one in found]
 
 
-async def test_what_our_components_create_is_not_tracked() -> None:
+async def test_objects_of_our_components_are_not_tracked() -> None:
     async with running() as api:
         assert entries(await api.made(CONFIG_MAPS, CONFIG_MAP)) == []
         again = {**CONFIG_MAP, "metadata": {"name": "y"}}
@@ -61,7 +61,7 @@ async def test_our_components_writes_to_tracked_objects_are_ours() -> None:
         ]
 
 
-async def test_a_long_or_odd_agent() -> None:
+async def test_a_long_or_unusual_user_agent() -> None:
     async with running() as api:
         made = await sent(api, "ä" * 100 + "\x01/1", "POST", CONFIG_MAPS, CONFIG_MAP)
         ((manager, _, _),) = entries(made)

@@ -86,7 +86,7 @@ async def test_a_permanent_refusal_is_reported_and_retried() -> None:
         await clock.run_until(lambda: pods(server) == 3 and "conditions" not in status(server))
 
 
-async def test_a_new_host_goes_on_where_the_old_one_was_killed() -> None:
+async def test_a_new_host_continues_after_a_crash() -> None:
     clock = VirtualClock()
     async with ApiServer.open(None).running() as server:
         async with running(server, clock) as transport:

@@ -133,7 +133,7 @@ def test_pods_of_a_lost_node_are_not_ready_and_go_when_their_tolerance_ends() ->
     assert leaving(world) == {"touchy", "patient"}
 
 
-def test_a_taint_that_is_taken_away_lets_pods_stay() -> None:
+def test_pods_stay_if_a_taint_is_removed() -> None:
     world = World(TaintEvictionController())
     node(world, "a")
     pod(world, "patient", "a", {"key": "k", "operator": "Exists", "tolerationSeconds": 60})
@@ -225,7 +225,7 @@ def test_ended_pods_are_kept_up_to_a_number() -> None:
     assert names[0] == "p00003", "the oldest go first"
 
 
-def test_what_a_pod_says_of_itself_after_it_was_marked_stands() -> None:
+def test_a_later_status_of_a_marked_pod_is_kept() -> None:
     world = World(TaintEvictionController())
     node(world, "a")
     pod(world, "p", "a", {"operator": "Exists"})

@@ -55,7 +55,7 @@ def test_run_time(subject: Pod, seconds: float) -> None:
         ("while true; do date; sleep 6; done & python train.py", 6),
     ],
 )
-def test_a_loop_that_nothing_leaves_runs_until_it_is_stopped(script: str, seconds: float) -> None:
+def test_an_endless_loop_runs_until_stopped(script: str, seconds: float) -> None:
     assert plan(pod(command=["sh", "-c", script])).duration == seconds
 
 

@@ -211,7 +211,7 @@ def test_too_much_on_the_disk_is_an_eviction() -> None:
     assert (target["status"], target["reason"]) == ("True", "TerminationByKubelet")
 
 
-def test_kwok_says_which_container_fails_and_how() -> None:
+def test_kwok_annotations_select_the_failing_container() -> None:
     label = names.KWOK_FAILED
     annotations = {
         f"{label}/container-name": "b", f"{label}/exit-code": "7", f"{label}/reason": "Lost",

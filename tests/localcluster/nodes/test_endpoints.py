@@ -50,6 +50,6 @@ PODS = cast(
         ("", "10.0.0.1", (299, "10.0.0.1")),
     ],
 )
-async def test_who_answers(pod: str, host: str, expected: tuple[int, str]) -> None:
+async def test_pods_that_answer_checks(pod: str, host: str, expected: tuple[int, str]) -> None:
     endpoints = SimulatedEndpoints(PODS, Network())
     assert await endpoints.check(CheckEndpoint(check="c", host=host, port=80, pod=pod)) == expected

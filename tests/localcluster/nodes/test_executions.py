@@ -81,7 +81,7 @@ def state(api: Cluster, name: str) -> dict[str, Any]:
     return found
 
 
-async def test_a_run_begins_and_ends_as_the_runtime_says() -> None:
+async def test_a_run_follows_the_runtime() -> None:
     runtime = ScriptedRuntime()
     async with cluster() as api, api.nodes(**carried(runtime)) as fleet:
         await api.submit("p")
@@ -131,7 +131,7 @@ async def test_a_deletion_terminates_then_kills_after_the_grace_period() -> None
         assert runtime.forgotten == ["p"]
 
 
-async def test_what_cannot_start_has_failed_with_the_reason() -> None:
+async def test_pods_that_cannot_start_fail_with_the_reason() -> None:
     runtime = ScriptedRuntime()
     runtime.refuses = "no such file: train.py"
     async with cluster() as api, api.nodes(**carried(runtime)):
@@ -152,7 +152,7 @@ async def test_a_pod_deleted_by_force_is_killed() -> None:
         assert runtime.runs[0].signals[-1] == "KILL"
 
 
-async def test_a_pod_may_ask_for_simulation_and_what_cannot_run_is_simulated() -> None:
+async def test_pods_are_simulated_on_request_or_if_they_cannot_run() -> None:
     runtime = ScriptedRuntime()
     runtime.objections = {"main": "image i has no command here"}
     async with cluster() as api, api.nodes(**carried(runtime)):
@@ -173,7 +173,7 @@ async def test_a_runtime_that_is_not_there_is_named() -> None:
         assert "'process' is not here; this cluster has sim" in waiting["message"]
 
 
-async def test_what_ran_is_lost_with_the_process_that_ran_it() -> None:
+async def test_runs_are_lost_with_the_server_process() -> None:
     runtime, again = ScriptedRuntime(), ScriptedRuntime()
     async with cluster() as api:
         async with api.nodes(**carried(runtime)):

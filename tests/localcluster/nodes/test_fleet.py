@@ -43,7 +43,7 @@ async def test_a_bound_pod_runs_for_its_time() -> None:
         assert pod["status"]["podIP"].startswith("10.244.")
 
 
-async def test_what_does_not_fit_is_refused_and_raises_the_alarm() -> None:
+async def test_pods_that_do_not_fit_are_refused_and_counted() -> None:
     async with cluster() as api, api.nodes() as fleet:
         await api.submit("a", **BOTH_CPUS)
         await api.submit("b", **ONE_CPU)
@@ -95,7 +95,7 @@ async def test_a_claim_is_bound_when_first_used() -> None:
         assert volume["spec"]["claimRef"]["name"] == "data"
 
 
-async def test_a_deleted_pod_ends_then_goes() -> None:
+async def test_a_deleted_pod_ends_before_it_is_removed() -> None:
     seen: list[tuple[str, str]] = []
     async with cluster() as api, api.nodes(), anyio.create_task_group() as tasks:
         tasks.start_soon(collected, api, PODS, seen)
@@ -126,7 +126,7 @@ async def test_a_pod_that_ends_in_a_moment_is_not_written_about_before(stop: str
         tasks.cancel_scope.cancel()
 
 
-async def test_a_pod_deleted_before_it_started_goes_too() -> None:
+async def test_a_pod_deleted_before_its_start_is_removed() -> None:
     async with cluster() as api, api.nodes():
         await api.submit("p", volumes=[{"name": "v", "secret": {"secretName": "none"}}])
         await api.clock.advance(5)

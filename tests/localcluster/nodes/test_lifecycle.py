@@ -149,7 +149,7 @@ def test_volumes_hold_the_start() -> None:
     ]
 
 
-def test_status_is_what_kubectl_and_controllers_read() -> None:
+def test_status_has_the_fields_that_clients_read() -> None:
     run = advance(run_of(pod(), host_ip="172.18.0.2", pod_ip="10.244.0.7"), T0 + 1)
     status = status_of(run)
     conditions = {c["type"]: c["status"] for c in status["conditions"]}

@@ -33,7 +33,7 @@ ECHO = {"container": {"command": ["sh", "-c", "echo 'hello there'; sleep 4 && ec
         ({}, ["busybox"]),
     ],
 )
-def test_begins_with_what_the_container_says(changes: dict[str, Any], first: list[str]) -> None:
+def test_logs_begin_with_the_annotated_text(changes: dict[str, Any], first: list[str]) -> None:
     assert texts(at(1, **changes), 1)[: len(first)] == first
 
 

@@ -78,7 +78,7 @@ async def test_a_pod_deleted_while_its_node_is_out_ends_when_it_is_back() -> Non
         await api.until(lambda: api.phase("a") == "gone", limit=30)
 
 
-async def test_a_node_that_was_taken_for_dead_says_that_it_lives() -> None:
+async def test_a_node_reports_ready_after_it_was_marked_unknown() -> None:
     async with cluster() as api, api.nodes():
         await api.submit("p", annotations=NEVER)
         await api.until(lambda: api.phase("p") == "Running")
@@ -134,7 +134,7 @@ async def test_a_bad_annotation_is_reported_on_the_node() -> None:
         assert "InvalidAnnotation" in api.reported("node-0")
 
 
-async def test_what_does_not_want_to_be_there_is_refused() -> None:
+async def test_pods_that_do_not_tolerate_the_node_are_refused() -> None:
     async with cluster() as api, api.nodes() as fleet:
         await api.submit("p", nodeSelector={"zone": "a"})
         await api.clock.advance(1)

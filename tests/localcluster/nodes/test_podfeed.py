@@ -15,7 +15,7 @@ def _store_odd(cluster: Cluster, name: str) -> None:
     cluster.server.store.put(Ref("pods", "default", name), body)
 
 
-async def test_an_odd_pod_does_not_blind_the_nodes_to_others() -> None:
+async def test_an_undecodable_pod_does_not_hide_others() -> None:
     async with cluster() as here:
         _store_odd(here, "listed")
         await here.submit("before")

@@ -47,7 +47,7 @@ def test_the_outcome_is_that_of_an_uninterrupted_life(kind: dict[str, Any], kill
 
 
 @given(killed=st.floats(0.3, 4))
-def test_what_runs_goes_on_for_the_rest_of_its_time(killed: float) -> None:
+def test_running_pods_continue_for_the_rest_of_their_time(killed: float) -> None:
     run = advance(run_of(pod()), T0 + killed)
     again = revived(stored(run), T0 + killed)
     assert again.due is not None

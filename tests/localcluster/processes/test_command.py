@@ -88,7 +88,7 @@ async def test_signals_are_passed_on(order: LaunchOrder) -> None:
     assert await _output(command) == (5, "heard\n")
 
 
-async def test_nothing_is_left_when_it_is_killed(order: LaunchOrder) -> None:
+async def test_no_process_is_left_after_a_kill(order: LaunchOrder) -> None:
     command = await _run(order, "trap '' TERM; (setsid sleep 1000 &) ; echo ready; sleep 1000; echo on")
     assert await command.streams.stdout.read() == b"ready\n"
     processes = list(execution.process_tree(command.pid))
@@ -100,7 +100,7 @@ async def test_nothing_is_left_when_it_is_killed(order: LaunchOrder) -> None:
     assert not _left(processes)
 
 
-async def test_nothing_is_left_when_its_launcher_loses_the_server(order: LaunchOrder) -> None:
+async def test_no_process_is_left_when_the_launcher_loses_the_server(order: LaunchOrder) -> None:
     command = await _run(order, "echo ready; sleep 1000")
     assert await command.streams.stdout.read() == b"ready\n"
     pid = command.pid
@@ -117,7 +117,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(order: LaunchOrder) -> N
     assert not [pid for pid in execution.process_tree(os.getpid()) if "sleep 98765" in _command_line(pid)]
 
 
-async def test_what_cannot_be_started_says_why(order: LaunchOrder) -> None:
+async def test_commands_that_cannot_start_report_the_reason(order: LaunchOrder) -> None:
     with pytest.raises(CommandNotStarted, match="executable file not found") as refused:
         await _run(order, "", argv=["no-such-program"])
     assert refused.value.code == 127
@@ -153,7 +153,7 @@ async def test_a_command_joins_another(order: LaunchOrder) -> None:
         await first.aclose()
 
 
-async def test_what_has_joined_ends_with_its_children(order: LaunchOrder) -> None:
+async def test_joined_processes_end_with_their_children(order: LaunchOrder) -> None:
     first = await _run(order, "echo ready; sleep 1000")
     assert await first.streams.stdout.read() == b"ready\n"
     enter = 0 if order.namespaces == NONE else first.pid

@@ -36,7 +36,7 @@ def test_lines_have_time_stream_and_tag(tmp_path: Path) -> None:
 
 @examples(50, suppress_health_check=[HealthCheck.too_slow])  # it writes files
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
-def test_what_is_written_is_read_however_it_is_cut(data: bytes, cuts: list[int]) -> None:
+def test_written_lines_are_read_for_any_chunks(data: bytes, cuts: list[int]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as directory:
@@ -71,7 +71,7 @@ def test_a_log_that_grows_keeps_its_newest_part(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in log.path.parent.iterdir()) <= 2000
 
 
-async def test_a_follower_sees_what_is_there_what_comes_and_the_end(tmp_path: Path) -> None:
+async def test_a_follower_reads_existing_and_new_lines_and_the_end(tmp_path: Path) -> None:
     log = _log(tmp_path)
     log.write("stdout", b"before\n")
     following = log.follow()
@@ -81,7 +81,7 @@ async def test_a_follower_sees_what_is_there_what_comes_and_the_end(tmp_path: Pa
     assert [text async for lines in following for text in _texts(lines)] == [b"after"]
 
 
-async def test_a_follower_goes_on_in_the_next_file(tmp_path: Path) -> None:
+async def test_a_follower_continues_in_the_next_file(tmp_path: Path) -> None:
     log = _log(tmp_path, max_bytes=200)
     following = log.follow()
     seen: list[bytes] = []

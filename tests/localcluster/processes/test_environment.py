@@ -90,7 +90,7 @@ def test_variables_come_from_everywhere_and_the_later_wins() -> None:
         ({"secretKeyRef": {"name": "gone", "key": "x"}}, 'secret "gone" not found'),
     ],
 )
-def test_what_is_missing_is_named(variable: dict[str, Any], text: str) -> None:
+def test_missing_names_are_reported(variable: dict[str, Any], text: str) -> None:
     container = {"name": "main", "env": [{"name": "X", "valueFrom": variable}]}
     with pytest.raises(Missing) as missing:
         declared(POD, container, SOURCES)

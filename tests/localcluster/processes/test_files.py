@@ -65,7 +65,7 @@ POD: dict[str, Any] = {
         ({"emptyDir": {}}, None),
     ],
 )
-def test_what_a_volume_holds(volume: dict[str, Any], files: dict[str, Any] | None) -> None:
+def test_contents_of_a_volume(volume: dict[str, Any], files: dict[str, Any] | None) -> None:
     assert payload(POD, volume, SOURCES) == files
 
 
@@ -212,7 +212,7 @@ def test_a_pod_knows_itself_its_peers_and_services() -> None:
     assert names["localhost"] == {"127.0.0.1", "::1"}
 
 
-def test_hosts_files_follow_who_comes_and_goes(tmp_path: Path) -> None:
+def test_hosts_files_follow_changes_of_pods(tmp_path: Path) -> None:
     book = HostsFiles()
     files = [tmp_path / str(number) / "hosts" for number in range(2)]
     book.add("0", _host(0), files[0])

@@ -94,7 +94,7 @@ async def test_a_pod_that_is_gone_cannot_start(tmp_path: Path) -> None:
             await runtime.start(_order(pod))
 
 
-async def test_a_machine_without_room_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_disk_space_no_container_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -12,7 +12,7 @@ from volcanoio.model.batch import Job
 from volcanoio.model.core import ConfigMap, Namespace, Pod
 
 
-async def test_a_finished_job_goes_with_its_pods() -> None:
+async def test_a_finished_job_is_deleted_with_its_pods() -> None:
     async with cluster() as c:
         await c.create(job_manifest("short", replicas=2, ttlSecondsAfterFinished=1))
         await c.create(job_manifest("kept", replicas=1))
@@ -32,7 +32,7 @@ async def test_a_time_that_ended_while_the_controllers_were_down_has_ended() -> 
         await c.until(kinds.JOB, Job, lambda all_: not all_, "no job")
 
 
-async def test_nothing_hangs_on_a_pod_whose_node_never_existed() -> None:
+async def test_pods_of_missing_nodes_are_deleted() -> None:
     async with cluster(speed=math.inf) as c:
         owner = await c.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})
         await c.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})

@@ -93,7 +93,7 @@ spec:
         (_TOO_BIG, 4, "too-big is still Pending: resource in cluster is insufficient"),
     ],
 )
-def test_the_demo_ends_with_what_did_not_complete(tmp_path: Path, manifest: str, code: int, said: str) -> None:
+def test_the_demo_lists_incomplete_jobs(tmp_path: Path, manifest: str, code: int, said: str) -> None:
     (tmp_path / "job.yaml").write_text(manifest)
     done = run("demo", "--examples", str(tmp_path), "--timeout", "4")
     assert said in done.out

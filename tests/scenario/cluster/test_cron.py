@@ -53,7 +53,7 @@ async def test_an_hour_of_runs_leaves_three() -> None:
         assert sum(event.count for event in events) >= 6
 
 
-async def test_what_came_due_while_the_controllers_were_away_is_made_up_for_once() -> None:
+async def test_runs_missed_during_downtime_start_once() -> None:
     async with cluster(speed=math.inf, nodes=1) as c:
         await c.create(cron("nightly", "@every 1h", run="1m"))
         first = (await c.until(kinds.JOB, Job, lambda all_: len(all_) == 1, "a run")).popitem()[1]

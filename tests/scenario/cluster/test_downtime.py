@@ -54,7 +54,7 @@ async def test_a_pod_lost_restarts_the_job(disturbance: Callable[[Cluster], Awai
         assert (job.status.version, job.status.running) == (1, 2)
 
 
-async def test_pods_that_end_while_everything_is_down_complete_the_job() -> None:
+async def test_pods_that_end_during_downtime_complete_the_job() -> None:
     async with cluster() as c:
         await c.create(job_manifest("job", replicas=3, run="20s"))
         await c.job("job", "Running")

@@ -22,7 +22,7 @@ _FAULTS = {
 
 
 @pytest.mark.parametrize("fault", _FAULTS)
-async def test_a_gang_of_eight_ends_whole_whatever_the_third_bind_meets(fault: str) -> None:
+async def test_a_gang_is_complete_after_any_fault_of_the_third_bind(fault: str) -> None:
     rule = _FAULTS[fault]
     faults = Faults(Rule(rule.method, rule.path, rule.action, rule.when, rule.nth, rule.code, rule.seconds))
     async with cluster(faults=faults) as c:
@@ -51,7 +51,7 @@ async def test_a_gang_goes_out_as_one_batch_and_reservations_never_reach_the_api
         assert b"Pipelined" not in each.body
 
 
-async def test_the_scheduler_dies_at_the_third_bind_and_the_next_one_makes_the_gang_whole() -> None:
+async def test_a_new_scheduler_completes_a_gang_after_a_crash_at_the_third_bind() -> None:
     faults = Faults(Rule("POST", _BINDING, "hang", nth=3))
     async with cluster(faults=faults) as c:
         await c.create(job_manifest("gang", replicas=8, cpu="1"))

@@ -184,7 +184,7 @@ async def test_mpi_and_ray() -> None:
         }
 
 
-async def test_what_plugins_made_outlives_restarts_follows_the_scale_and_goes_with_the_end() -> None:
+async def test_objects_of_plugins_survive_restarts_and_end_with_the_job() -> None:
     failing = {"sim.volcanoio.dev/run-duration": "1s", "sim.volcanoio.dev/fail-attempts": "1"}
     policies = [{"event": "PodFailed", "action": "RestartJob"}]
     plugins: dict[str, list[str]] = {"svc": [], "ssh": []}
@@ -260,7 +260,7 @@ def _listed(config_maps: dict[str, ConfigMap]) -> list[str]:
     return [line for part in parts for text in part.values() for line in text.split("\n")]
 
 
-async def test_what_cannot_work_is_refused() -> None:
+async def test_invalid_plugin_settings_are_refused() -> None:
     refused = {
         "mpi": "spec.plugins.mpi: The specified mpi master task was not found: master; name a task so, or ",
         "ray": "spec.plugins.ray: the specified ray head task was not found: head; name a task so, or give ",

@@ -82,7 +82,7 @@ async def _secretive(c: Cluster) -> None:
     await c.job("quiet", "Completed")
 
 
-def test_both_processes_decide_again_what_they_decided(journal: Path) -> None:
+def test_replay_of_both_processes_has_equal_decisions(journal: Path) -> None:
     for process, replayed in REPLAYS.items():
         assert replayed(journal / process) is None
         runs = read_runs(journal / process)
@@ -90,7 +90,7 @@ def test_both_processes_decide_again_what_they_decided(journal: Path) -> None:
         assert all(run.events[0].seq == 1 for run in runs)
 
 
-def test_it_holds_what_was_in_force(journal: Path) -> None:
+def test_a_journal_contains_the_configuration_in_force(journal: Path) -> None:
     for run in read_runs(journal / "controllers"):
         assert run.configured["volcano-controller.conf"] == _CONTROLLER_CONF
         assert run.plugins[entrypoints.LIFECYCLE_POLICIES, "declared"].startswith("volcanoio ")
@@ -255,7 +255,7 @@ async def _miscounted() -> None:
         columns.block[Quantity.USED, columns.resources["cpu"], 0] += 1000
 
 
-async def test_what_is_no_fold_of_events_is_found() -> None:
+async def test_state_that_is_not_folded_from_events_is_detected() -> None:
     """The check that stands behind every scenario."""
     with pytest.raises(AssertionError, match=r"differs from the live one at nodes\[0\]\.used\.cpu: .*caused by"):
         await _miscounted()

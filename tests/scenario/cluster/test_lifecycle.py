@@ -90,7 +90,7 @@ async def test_jobs_applied_in_one_manifest_run_in_the_order_of_their_names() ->
     assert started == [name.partition("-")[0] for _, name in created]
 
 
-async def test_a_missing_priority_class_is_why_the_job_waits_and_ends_the_wait_when_it_comes() -> None:
+async def test_a_job_waits_for_a_missing_priority_class() -> None:
     async with cluster() as c:
         await c.create(job_manifest("job", replicas=2, priorityClassName="urgent"))
         jobs = await c.until(kinds.JOB, Job, lambda all_: bool(all_["job"].status.state.reason), "a reason")

@@ -52,7 +52,7 @@ async def group_of(c: Cluster, pods: list[Pod], phase: str = "Running") -> PodGr
     return await c.group(name, lambda group: group.status.phase == phase, phase)
 
 
-async def test_a_bare_pod_runs_in_a_group_of_its_own_that_goes_with_it() -> None:
+async def test_a_bare_pod_has_its_own_group_until_deleted() -> None:
     async with cluster() as c:
         pod = {"apiVersion": "v1", "kind": "Pod", **template(annotations={"scheduling.volcano.sh/queue-name": "q"})}
         pod["metadata"]["name"] = "alone"
@@ -133,7 +133,7 @@ async def test_a_group_waits_as_a_whole_and_its_pods_show_the_reason() -> None:
         assert not [pod for pod in await c.pods("web") if pod.spec.node_name]
 
 
-async def test_a_group_that_is_deleted_under_its_pods_comes_back() -> None:
+async def test_a_deleted_group_of_existing_pods_is_created_again() -> None:
     async with cluster() as c:
         await c.client.create(DEPLOYMENT, workload(DEPLOYMENT, "web", template(), replicas=2), namespace="default")
         group = await group_of(c, await running(c, "web", 2))
@@ -152,7 +152,7 @@ async def test_a_queue_that_refuses_the_group_is_reported_on_the_pod() -> None:
         await running(c, "alone", 1)
 
 
-async def test_what_was_made_while_the_controllers_were_down_runs_when_they_are_back() -> None:
+async def test_objects_created_during_downtime_run_afterwards() -> None:
     async with cluster() as c:
         c.local.stop("controllers")
         await c.client.create(DEPLOYMENT, workload(DEPLOYMENT, "web", template(), replicas=2), namespace="default")

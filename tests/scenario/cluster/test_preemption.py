@@ -90,7 +90,7 @@ async def test_a_gang_of_high_priority_runs_and_its_victims_come_back(tmp_path: 
 GANGS = CONF.replace("backfill, preempt", "backfill, gangpreempt")
 
 
-async def test_a_gang_ends_a_whole_gang_which_comes_back_after_it(tmp_path: Path) -> None:
+async def test_a_gang_evicts_a_whole_gang_that_runs_again_afterwards(tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text(GANGS, encoding="utf-8")
     witness = Witness()

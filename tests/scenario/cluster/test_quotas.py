@@ -25,7 +25,7 @@ async def waiting(c: Cluster) -> Job:
     return jobs["second"]
 
 
-async def test_a_refused_job_waits_and_says_so_until_the_quota_has_room() -> None:
+async def test_a_refused_job_reports_the_quota_until_it_has_room() -> None:
     async with cluster() as c:
         await c.create(QUOTA)
         await c.create(job_manifest("first", replicas=2, run="never"))

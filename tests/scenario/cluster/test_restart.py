@@ -72,7 +72,7 @@ async def _submit(client: Client, manifest: Manifest) -> None:
     await client.create(kinds.JOB, manifest, namespace="default")
 
 
-async def test_after_kill_minus_nine_everything_goes_on(tmp_path: Path) -> None:
+async def test_all_components_continue_after_kill_9(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     async with up(tmp_path, "--journal", str(journal)) as server, server.client() as client:
         await _submit(client, job_manifest("quick", replicas=2, run="100ms"))

@@ -33,7 +33,7 @@ async def test_only_selected_nodes_get_pods_as_their_labels_come_and_go() -> Non
         assert {pod.spec.node_name for pod in await c.pods("wide")} == {"node-1", "node-2"}
 
 
-async def test_priority_classes_do_not_count_where_the_flag_says_so() -> None:
+async def test_the_flag_disables_priority_classes() -> None:
     scope = Scope(excluded_resources=(kinds.PRIORITY_CLASS.resource,))
     async with cluster(nodes=1, scope=scope) as c:
         high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}

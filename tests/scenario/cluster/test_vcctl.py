@@ -78,7 +78,7 @@ async def test_a_job_is_run_listed_viewed_suspended_resumed_and_deleted() -> Non
         assert await _vcctl(c, "job", "list") == "No resources found\n"
 
 
-async def test_a_job_is_run_from_a_file_with_what_it_needs() -> None:
+async def test_a_job_is_run_from_a_file_with_its_other_objects() -> None:
     async with cluster() as c:
         assert "run job mindspore-cpu successfully" in await _vcctl(
             c, "job", "run", "-f", str(config_path("examples", "03-mindspore.yaml"))
@@ -131,7 +131,7 @@ async def test_a_queue_is_created_listed_closed_opened_updated_and_deleted() -> 
         assert await _vcctl(c, "queue", "delete", "-n", "ml") == "delete queue ml successfully\n"
 
 
-async def test_a_queue_below_a_closed_one_opens_with_its_parent_and_vcctl_says_so() -> None:
+async def test_a_child_queue_opens_with_its_parent() -> None:
     async with cluster(nodes=1) as c:
         for name, parent in (("team", "root"), ("ann", "team")):
             queue = {"apiVersion": kinds.QUEUE.api_version, "kind": "Queue", "metadata": {"name": name}}
@@ -145,7 +145,7 @@ async def test_a_queue_below_a_closed_one_opens_with_its_parent_and_vcctl_says_s
         )
 
 
-async def test_failures_name_what_to_do_on_stdout_with_exit_code_255(tmp_path: Path) -> None:
+async def test_failures_are_printed_to_stdout_with_exit_code_255(tmp_path: Path) -> None:
     star = tmp_path / "star.yaml"
     star.write_text("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec:\n  policies:\n  - event: *\n")
     async with cluster(nodes=1) as c:

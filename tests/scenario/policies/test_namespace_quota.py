@@ -36,7 +36,7 @@ def since(job: Job, phase: str) -> str:
     return next(each.last_transition_time or "" for each in job.status.conditions if each.status == phase)
 
 
-async def test_a_gang_is_made_whole_or_not_at_all_and_freed_quota_wakes_the_next(tmp_path: Path) -> None:
+async def test_a_gang_is_created_whole_and_freed_quota_wakes_the_next(tmp_path: Path) -> None:
     async with capped(tmp_path, "{cpu: 5}") as c:
         await c.create(job_manifest("first", replicas=3, run="60s"))
         await c.job("first", "Running")
@@ -107,7 +107,7 @@ async def test_a_new_process_counts_the_same_and_keeps_the_order(tmp_path: Path)
         await waiting(c, "c", "place 1")
 
 
-async def test_a_failed_pod_of_a_running_gang_comes_back_before_those_in_line(tmp_path: Path) -> None:
+async def test_a_failed_pod_of_a_running_gang_precedes_waiting_jobs(tmp_path: Path) -> None:
     async with capped(tmp_path, "{cpu: 2}") as c:
         restart = [{"event": "PodFailed", "action": "RestartPod"}]
         fails = {names.FAIL_ATTEMPTS: "1"}

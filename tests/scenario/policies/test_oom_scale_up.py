@@ -33,7 +33,7 @@ def memory(pod: Pod) -> tuple[object, object]:
     return resources.requests["memory"], resources.limits["memory"]
 
 
-async def test_a_killed_task_comes_back_with_more_and_it_costs_no_retry() -> None:
+async def test_an_oomkilled_task_restarts_with_more_memory_without_a_retry() -> None:
     async with cluster() as c:
         manifest = hungry("job", "300Mi", "100Mi")
         other = job_manifest("x")["spec"]["tasks"][0]

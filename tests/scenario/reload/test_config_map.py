@@ -105,7 +105,7 @@ async def test_a_stored_config_map_that_is_wrong_does_not_keep_the_cluster_from_
         (refusal(403, "Forbidden", "no"), "ConfigMap default/batch cannot be read: no; allow the scheduler to get it"),
     ],
 )
-async def test_a_config_map_that_cannot_be_used_says_what_to_do(answered: Response, problem: str) -> None:
+async def test_an_unusable_config_map_is_reported_with_the_fix(answered: Response, problem: str) -> None:
     async def script(call: Call) -> Response:
         assert call.path == "/api/v1/namespaces/default/configmaps/batch"
         return answered
@@ -114,7 +114,7 @@ async def test_a_config_map_that_cannot_be_used_says_what_to_do(answered: Respon
     assert await watched.see() == (None, problem, ())
 
 
-async def test_a_server_that_is_busy_is_asked_again_and_changes_nothing() -> None:
+async def test_an_overloaded_server_is_retried() -> None:
     async def script(call: Call) -> Response:
         return refusal(503, "ServiceUnavailable")
 

@@ -99,7 +99,7 @@ def test_more_memory_than_allowed_is_the_end(namespace: Namespace) -> None:
     assert (how["exitCode"], how["reason"]) == (137, "OOMKilled")
 
 
-def test_sigterm_is_heard(namespace: Namespace, tmp_path: Path) -> None:
+def test_sigterm_reaches_the_process(namespace: Namespace, tmp_path: Path) -> None:
     lock = Lock(tmp_path)
     said = tmp_path / "said"
     path = run_pod(

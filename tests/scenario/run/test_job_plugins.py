@@ -124,7 +124,7 @@ def test_two_jobs_with_the_same_ports_do_not_meet(namespace: Namespace) -> None:
         assert said(namespace, f"{name}-worker-1") == [f"rank 2 met {name}-master-0.{name}"]
 
 
-def test_tensorflow_pods_all_hear_from_each_other(namespace: Namespace) -> None:
+def test_tensorflow_pods_connect_to_each_other(namespace: Namespace) -> None:
     completed(namespace, example("10-tensorflow.yaml"))
     everybody = ["chief-0", "ps-0", "worker-0", "worker-1"]
     for pod in everybody:

@@ -100,7 +100,7 @@ def _page(port: int) -> str:
 
 
 @pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
-def test_what_has_no_process_says_so(kubectl: Kubectl, running: UpProcess) -> None:
+def test_pods_without_a_process_are_reported(kubectl: Kubectl, running: UpProcess) -> None:
     namespace = Namespace(running.cluster, kubectl.namespace)
     path = run_pod(namespace, "image", {"name": "main", "image": "nginx"})
     until(running.cluster, path, lambda pod: pod["status"].get("phase") == "Running")

@@ -23,7 +23,7 @@ def _running(server: UpProcess, lock: Lock, **spec: Any) -> str:
     return path
 
 
-def test_everything_ends_with_the_server(tmp_path: Path) -> None:
+def test_all_processes_end_with_the_server(tmp_path: Path) -> None:
     lock = Lock(tmp_path)
     with up_process(tmp_path / "data", "--memory") as server:
         _running(server, lock)

@@ -28,7 +28,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_plugin_of_the_page_does_what_it_says(directory: Path) -> None:
+def test_the_plugin_of_the_page_works_as_described(directory: Path) -> None:
     job = yaml.safe_load(block("job.yaml"))
     with up_process(directory / "data", "--memory", f"--plugins-dir={directory / 'plugins'}") as running:
         namespace = running.namespace()

@@ -38,7 +38,7 @@ def test_defaults_are_volcanos_and_the_callers_object_stays_as_it_was() -> None:
     assert given == before
 
 
-def test_what_is_given_stays() -> None:
+def test_given_values_are_kept() -> None:
     review = create(kinds.JOB, job(task(maxRetry=7), schedulerName="mine", maxRetry=5, minAvailable=1, queue="fresh"))
     spec = spec_of(review.object)
     assert (spec["schedulerName"], spec["maxRetry"], spec["queue"], spec["tasks"][0]["maxRetry"]) == (
@@ -85,7 +85,7 @@ class Launcher(JobPlugin):
     needs = ("mpi",)
 
 
-def test_a_third_partys_plugin_brings_what_it_needs_and_what_that_needs() -> None:
+def test_a_plugin_adds_its_transitive_requirements() -> None:
     settings = msgspec.structs.replace(SETTINGS, job_plugins={**(SETTINGS.job_plugins or {}), "launcher": Launcher})
     given = job(task("master"), plugins={"launcher": [], "svc": ["--disable-network-policy"]})
     review = create(kinds.JOB, given, settings=settings)

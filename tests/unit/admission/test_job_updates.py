@@ -50,7 +50,7 @@ ALLOWED_UPDATES: dict[str, Manifest] = {
 
 
 @pytest.mark.parametrize("new", ALLOWED_UPDATES.values(), ids=ALLOWED_UPDATES)
-def test_what_may_change_in_a_job(new: Manifest) -> None:
+def test_allowed_changes_of_a_job(new: Manifest) -> None:
     assert update(kinds.JOB, stored(), new).messages == ()
 
 
@@ -83,7 +83,7 @@ REFUSED_UPDATES: dict[str, tuple[Manifest, str]] = {
 
 
 @pytest.mark.parametrize(("new", "message"), REFUSED_UPDATES.values(), ids=REFUSED_UPDATES)
-def test_what_may_not_change_in_a_job(new: Manifest, message: str) -> None:
+def test_refused_changes_of_a_job(new: Manifest, message: str) -> None:
     review = update(kinds.JOB, stored(), new)
     assert not review.allowed
     assert [line for line in review.messages if line.startswith(message)], review.messages

@@ -63,6 +63,6 @@ def test_a_diamond_is_accepted() -> None:
     assert create(kinds.JOB_FLOW, flow(*DIAMOND)).messages == ()
 
 
-def test_a_flow_of_nothing_is_reported() -> None:
+def test_an_empty_flow_is_reported() -> None:
     (warning,) = create(kinds.JOB_FLOW, flow()).warnings
     assert warning.startswith("spec.flows: there are none, so nothing is run")

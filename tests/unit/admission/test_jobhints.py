@@ -100,7 +100,7 @@ def described(**metadata: Any) -> Manifest:
         ),
     ],
 )
-def test_what_the_extender_is_notified_of(given: Manifest, reported: str) -> None:
+def test_notifications_of_the_extender(given: Manifest, reported: str) -> None:
     review = create(kinds.JOB, given)
     assert review.allowed, review.messages
     (warning,) = review.warnings
@@ -124,7 +124,7 @@ def test_a_setting_with_effect_is_not_reported(given: Manifest) -> None:
     assert create(kinds.JOB, given).warnings == ()
 
 
-def test_missing_schedulers_are_reported_when_the_existing_ones_are_known() -> None:
+def test_missing_schedulers_are_reported_if_the_existing_ones_are_known() -> None:
     given = job(
         task(template={"spec": {**TEMPLATE["spec"], "schedulerName": "default-scheduler"}}), schedulerName="vulcano"
     )

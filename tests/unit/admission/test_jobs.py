@@ -302,7 +302,7 @@ OLD_FORMS: dict[str, tuple[Manifest, str, str, str]] = {
 
 
 @pytest.mark.parametrize(("given", "rule", "taken_as", "advice"), OLD_FORMS.values(), ids=OLD_FORMS)
-def test_older_forms_are_accepted_with_a_warning_that_says_what_they_are_taken_for_and_refused_when_strict(
+def test_older_forms_cause_a_warning_and_are_refused_when_strict(
     given: Manifest, rule: str, taken_as: str, advice: str
 ) -> None:
     lenient = create(kinds.JOB, given)

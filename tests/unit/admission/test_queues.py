@@ -205,7 +205,7 @@ def test_a_queue_cannot_come_below_itself() -> None:
     assert "spec.parent: queue b would be below itself; choose a parent outside its own branch" in messages
 
 
-def test_a_parent_cannot_fall_below_what_its_children_have() -> None:
+def test_a_parent_cannot_have_less_than_its_children() -> None:
     old = next(obj for obj in TREE if obj.metadata.name == "a")
     new = as_manifest(old)
     new["spec"]["capability"]["cpu"] = "5"
@@ -270,7 +270,7 @@ def left(name: str, queue: str, phase: str, *, job: str = "", namespace: str = "
     return PodGroup(metadata=meta, spec=PodGroupSpec(queue=queue), status=PodGroupStatus(phase=phase))
 
 
-def test_deleting_a_queue_warns_of_what_is_left_in_it() -> None:
+def test_deleting_a_queue_warns_of_its_remaining_jobs() -> None:
     groups = (
         left("train-1", "q", "Pending", job="train"),
         left("serve-2", "q", "Inqueue", job="serve"),
@@ -306,7 +306,7 @@ def pod_group(queue: str, namespace: str = "ns", **spec: Any) -> Manifest:
     return {"metadata": {"name": "g", "namespace": namespace}, "spec": {"queue": queue, **spec}}
 
 
-def test_a_pod_group_goes_to_the_queue_its_namespace_names() -> None:
+def test_a_pod_group_gets_the_queue_of_its_namespace() -> None:
     review = create(kinds.POD_GROUP, pod_group("default", namespace="team"))
     assert review.allowed
     assert review.object is not None

@@ -120,7 +120,7 @@ def replaced(manifest: Manifest, path: tuple[Any, ...], value: Any) -> Manifest:
 
 @pytest.mark.parametrize(("kind", "full"), FULL.values(), ids=FULL)
 @given(data=st.data())
-def test_nothing_that_a_client_sends_breaks_a_review(kind: Kind, full: Manifest, data: st.DataObject) -> None:
+def test_a_review_handles_any_input(kind: Kind, full: Manifest, data: st.DataObject) -> None:
     """Any value in any field is a refusal at worst, and each refusal names a field."""
     fixed = (("metadata",), ("metadata", "name"), ("metadata", "namespace"))
     path = data.draw(st.sampled_from([one for one in places(full) if one not in fixed]))
@@ -154,7 +154,7 @@ def test_every_example_is_admitted(path: Any) -> None:
             assert create(kind, manifest, *QUEUES, *LENDING).messages == ()
 
 
-def test_pods_are_looked_at_only_for_what_their_annotations_say_of_topologies() -> None:
+def test_only_topology_annotations_of_pods_are_reviewed() -> None:
     """Pods are many: the server creates and deletes most of them without asking."""
     annotations = {"volcano.sh/network-topology-mode": "soft", "a": "b"}
     assert is_reviewed("pods", "CREATE", annotations)

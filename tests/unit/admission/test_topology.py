@@ -66,9 +66,7 @@ PLACES: dict[str, tuple[Kind, Any, str]] = {
 
 @pytest.mark.parametrize(("kind", "made", "path"), PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("topology", [HARD, BY_DEFAULT], ids=["hard", "no mode"])
-def test_a_hard_topology_is_refused_and_the_message_says_what_to_write(
-    kind: Kind, made: Any, path: str, topology: Manifest
-) -> None:
+def test_a_hard_topology_is_refused_with_the_fix(kind: Kind, made: Any, path: str, topology: Manifest) -> None:
     (message,) = create(kind, made(topology)).messages
     assert message.startswith(
         f"{path}.mode: hard, which is the default of mode, is not supported yet; "
@@ -123,7 +121,7 @@ def test_a_hard_topology_of_a_pod_without_a_job_is_refused(annotations: dict[str
 
 
 @pytest.mark.parametrize("key", [MODE, NUMA])
-def test_what_else_a_pod_says_of_topologies_is_warned_of(key: str) -> None:
+def test_other_topology_annotations_of_a_pod_cause_warnings(key: str) -> None:
     review = create(kinds.POD, pod(**{key: "soft" if key == MODE else "restricted"}))
     assert review.messages == ()
     (warning,) = review.warnings
@@ -140,7 +138,7 @@ def test_what_else_a_pod_says_of_topologies_is_warned_of(key: str) -> None:
         pod(**{NUMA: "none"}),
     ],
 )
-def test_annotations_that_say_nothing_are_not_warned_of(given: Manifest) -> None:
+def test_empty_annotations_cause_no_warnings(given: Manifest) -> None:
     review = create(kinds.POD, given)
     assert (review.messages, review.warnings) == ((), ())
 

@@ -42,7 +42,7 @@ def test_each_rule_is_checked(placements: list[tuple[str, str]], limit: int, exp
     assert violations(*placements, limit=limit) == expected
 
 
-def test_the_checker_knows_nothing_of_what_it_checks() -> None:
+def test_the_checker_does_not_import_the_product() -> None:
     tree = ast.parse(Path(checker.__file__).read_text(encoding="utf-8"))
     imported = {
         name
@@ -54,7 +54,7 @@ def test_the_checker_knows_nothing_of_what_it_checks() -> None:
     assert not [name for name in imported if name.startswith("volcanoio")]
 
 
-def test_the_workload_says_the_same_to_engine_and_checker() -> None:
+def test_the_workload_is_equal_for_engine_and_checker() -> None:
     workload = Workload(nodes=10, pods=21, gang=4)
     assert len(list(workload.pod_objects())) == len(list(workload.pod_facts())) == 21
     assert [pod.metadata.uid for pod in workload.pod_objects()] == [pod.uid for pod in workload.pod_facts()]

@@ -9,7 +9,7 @@ from bench.lifecycles.life import written
 
 
 @pytest.mark.parametrize("row", ["life", "restart"])
-def test_a_row_finds_nothing_wrong(row: str) -> None:
+def test_a_row_reports_no_violations(row: str) -> None:
     figures = measure(row, 30 * ROWS[row][1])
     assert figures["violations"] == []
     assert figures["pods"] == 300
@@ -20,7 +20,7 @@ def test_a_row_finds_nothing_wrong(row: str) -> None:
         assert figures["reaction"]["acting"]["events"] > 10
 
 
-def test_what_users_write_and_heartbeats_stand_apart() -> None:
+def test_writes_of_users_and_heartbeats_are_separate() -> None:
     found = written({"create jobs": 1, "create events": 9, "patch leases": 5, "create pods": 10}, 10)
     assert found["writes_per_pod"] == 1
     assert found["beside"] == {"create events": 0.9, "patch leases": 0.5, "create jobs": 0.1}

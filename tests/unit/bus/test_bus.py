@@ -39,7 +39,7 @@ def test_subscribers_see_batches_in_the_order_they_subscribed() -> None:
     assert seen == ["one:a,b", "two:a,b", "one:c"]
 
 
-def test_publishing_inside_a_subscriber_waits_its_turn_and_is_caused_by_what_is_handled() -> None:
+def test_events_published_in_a_subscriber_are_queued_with_the_handled_event_as_cause() -> None:
     bus, seen = EventBus(lambda: 1.0), list[tuple[str, int]]()
 
     def echo(batch: Batch) -> None:

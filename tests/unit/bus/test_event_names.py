@@ -15,7 +15,7 @@ def below(cls: type[Event]) -> Iterator[type[Event]]:
         yield from below(each)
 
 
-def test_every_event_has_a_name_of_its_own() -> None:
+def test_every_event_has_a_unique_name() -> None:
     assert scheduling_events.CycleOpened in set(below(Event))
     names = Counter(each.__name__ for each in set(below(Event)) if each.__module__.startswith("volcanoio."))
     assert [name for name, count in names.items() if count > 1] == []

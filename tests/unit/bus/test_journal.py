@@ -74,7 +74,7 @@ EVENTS: tuple[Event, ...] = (
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_every_event_comes_back_equal(event: Event) -> None:
+def test_every_event_is_read_back_equal(event: Event) -> None:
     codec = Codec()
     reported = EventRecord(event=msgspec.structs.replace(event, seq=4, at=1.5, cause=2))
     assert codec.decode(codec.encode(reported)) == reported
@@ -138,7 +138,7 @@ def test_no_secret_reaches_the_disk(value: Any) -> None:
     codec.decode(line)
 
 
-def test_a_private_key_is_left_out_wherever_it_stands() -> None:
+def test_private_keys_are_omitted_at_any_depth() -> None:
     pem = "-----BEGIN RSA PRIVATE KEY-----\nhush\n-----END RSA PRIVATE KEY-----"
     plugins = {"ssh": ["--ssh-private-key=hush", "-ssh-port=22"], "other": ["--key", pem]}
     assert redact({"spec": {"plugins": plugins}}) == {
@@ -146,7 +146,7 @@ def test_a_private_key_is_left_out_wherever_it_stands() -> None:
     }
 
 
-def test_the_job_plugin_env_stays_and_so_does_what_is_no_secret() -> None:
+def test_the_job_plugin_env_and_other_plain_data_are_kept() -> None:
     job = secretive()[0]
     assert b'"plugins":{"env":["--kept"]}' in Codec().encode(EventRecord(event=job))
     harmless = {"kind": "ConfigMap", "data": {"a": "b"}, "spec": {"containers": None}}
@@ -205,7 +205,7 @@ def wait_until_written(journal: Journal) -> None:
     raise AssertionError
 
 
-def test_a_new_process_goes_on_after_the_old_segments(tmp_path: Path) -> None:
+def test_a_new_process_appends_after_the_old_segments(tmp_path: Path) -> None:
     for process in ("one", "two"):
         journal = Journal(tmp_path, process=process, now=lambda: 5.0)
         journal.events((Synced(seq=1, resource="a"),))
@@ -276,7 +276,7 @@ def decision(key: str, cause: int, node: str, id_: int = 1) -> Decided:
     return Codec().decided("scheduler", key, cause, (BindBatch(id=id_, group=key, cycle=1, binds=binds),))
 
 
-def test_the_first_difference_is_found_with_what_led_to_it() -> None:
+def test_the_first_difference_is_found_with_its_causes() -> None:
     events = {1: Synced(seq=1, resource="pods"), 2: CycleOpened(seq=2, cause=1, cycle=1, upto=1, seed=7)}
     recorded = [decision("ns/a", 2, "n1"), decision("ns/b", 2, "n1")]
     assert compare_decisions(recorded, [decision("ns/a", 2, "n1", id_=8), recorded[1]], events) is None

@@ -36,7 +36,7 @@ async def test_an_unreachable_server_is_reported_with_the_message_of_the_system(
     assert refused.value.code == ExitCode.UNREACHABLE
 
 
-def test_credentials_that_are_not_accepted_say_what_to_do() -> None:
+def test_refused_credentials_are_reported_with_the_next_step() -> None:
     with pytest.raises(CommandError, match="use a newer one") as refused, reporting_api_errors():
         raise Unauthorized(401, "Unauthorized", "Unauthorized")
     assert refused.value.code == ExitCode.REJECTED

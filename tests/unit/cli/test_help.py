@@ -53,7 +53,7 @@ def test_the_version_is_printed_by_an_option_too(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("root", "words"), [(volcanoio, []), (volcanoio, ["up"]), (vcctl, []), (vcctl, ["job"]), (vcctl, ["job", "run"])]
 )
-def test_help_prints_what_the_option_prints(
+def test_the_help_command_prints_the_same_as_the_option(
     root: click.Group, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def reported(arguments: list[str]) -> str:
@@ -66,7 +66,7 @@ def test_help_prints_what_the_option_prints(
     assert reported(["help", *words]) == option
 
 
-def test_help_for_what_is_no_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_for_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         vcctl.main(["help", "job", "lst"])
     assert ended.value.code == 255

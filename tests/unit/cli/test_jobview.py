@@ -14,7 +14,7 @@ from volcanoio.model.core import Event
 NOW = datetime(2026, 5, 1, 12, 10, 5, tzinfo=UTC)
 
 
-def test_a_view_says_why_a_job_waits_and_what_its_tasks_were_given() -> None:
+def test_a_view_shows_the_reason_and_the_overrides_of_tasks() -> None:
     override = (
         '[{"task":"t","resources":{"main":{"requests":{"memory":"2Gi"},"limits":{"memory":"4Gi"}}},"attempts":2}]'
     )

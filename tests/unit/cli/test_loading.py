@@ -28,7 +28,7 @@ print(*sys.modules)
 
 
 @pytest.mark.parametrize(("module", "group"), [("main", "volcanoio"), ("vcctl", "vcctl")])
-def test_help_and_version_load_nothing_that_runs_a_cluster(module: str, group: str) -> None:
+def test_help_and_version_do_not_import_cluster_packages(module: str, group: str) -> None:
     program = PROGRAM.format(module=module, group=group)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     names = done.stdout.splitlines()[-1].split()

@@ -32,7 +32,7 @@ def test_a_new_plugin_works_passes_its_check_and_its_own_test(
     assert "2 passed" in done.stdout, done.stdout
 
 
-def test_a_new_plugin_overwrites_nothing_and_has_a_sound_name(
+def test_a_new_plugin_overwrites_nothing_and_needs_a_valid_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "test_mine.py").write_text("")
@@ -74,7 +74,7 @@ def test_findings_of_a_plugin_end_in_exit_code_1(tmp_path: Path, capsys: pytest.
     assert "cannot be loaded: SyntaxError" in capsys.readouterr().err
 
 
-def test_a_check_of_what_is_no_file_says_what_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_of_a_missing_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     next_step = "give the path of a plugin's file; volcanoio plugin new NAME writes one\n"
     assert run("plugin", "test", tmp_path / "nope.py") == 2
     assert capsys.readouterr().err == f"volcanoio: {tmp_path}/nope.py: there is no such file; {next_step}"
@@ -92,9 +92,7 @@ def test_decisions_that_hang_on_hashes_are_found(tmp_path: Path, capsys: pytest.
     assert "another process decides differently; do not use hash()" in capsys.readouterr().out
 
 
-def test_lint_prints_file_line_and_column_and_exits_by_what_it_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lint_prints_positions_and_sets_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad, mapped = tmp_path / "good.conf", tmp_path / "bad.conf", tmp_path / "map.yaml"
     good.write_text('actions: "allocate"\ntiers: [{plugins: [{name: gang, enableTargetJob: true}]}]\n')
     bad.write_text('actions: "alocate"\n')
@@ -124,7 +122,7 @@ def test_lint_prints_file_line_and_column_and_exits_by_what_it_found(
     assert "No such file" in capsys.readouterr().err
 
 
-def test_lint_knows_mounted_plugins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_finds_mounted_plugins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = tmp_path / "plugins"
     assert run("plugin", "new", "mine", "--dir", directory) == 0
     conf = tmp_path / "c.conf"

@@ -40,7 +40,7 @@ def test_without_flags_the_scheduler_is_volcanos_default() -> None:
     assert taken() == SchedulerFlags("default", 1.0, None, frozenset(), ())
 
 
-def test_flags_say_which_part_of_the_cluster_counts() -> None:
+def test_flags_select_the_part_of_the_cluster() -> None:
     flags = taken(
         "--node-selector=zone:a,zone:b", "--ignored-provisioners=one,two", "--priority-class=false",
         "--csi-storage=false", "--feature-gates=PodDisruptionBudgetsSupport=false", "--default-queue=q",

@@ -10,7 +10,7 @@ from volcanoio.compose.options import OptionError
 from volcanoio.model.packaged import config_path
 
 
-def test_the_cluster_role_grants_what_nodes_do_and_no_more() -> None:
+def test_the_cluster_role_grants_exactly_the_needed_rights() -> None:
     role = yaml.safe_load((config_path("rbac") / "hollow-nodes.yaml").read_text())
     granted = {
         (verb, group, resource)

@@ -11,7 +11,7 @@ from volcanoio.compose.journals import ConfigurationRecorder
 from volcanoio.framework.scheduling_events import ConfigurationChanged
 
 
-def test_a_reload_is_recorded_as_what_is_in_force(tmp_path: Path) -> None:
+def test_a_reload_records_the_configuration_in_force(tmp_path: Path) -> None:
     journal = Journal(tmp_path, process="scheduler", now=lambda: 0.0)
     journal.configured("c.conf", "first")
     journal.plugin("volcanoio.scheduler_plugins", "mine", "mine.py sha256:1")

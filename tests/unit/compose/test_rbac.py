@@ -30,12 +30,12 @@ class Mine(Operator):
 """
 
 
-def test_the_file_is_what_the_controllers_declare() -> None:
+def test_the_file_contains_the_declared_rights() -> None:
     reported = "config/rbac/controllers.yaml is out of step with the controllers' rules; run `make rbac`"
     assert (config_path("rbac") / "controllers.yaml").read_text() == render(discover()), reported
 
 
-def test_controllers_may_do_what_their_inputs_take() -> None:
+def test_controllers_have_the_rights_for_their_inputs() -> None:
     for controller in default_controllers(discover()):
         granted = {
             (rule.group, name, verb) for rule in controller.rules for name in rule.resources for verb in rule.verbs

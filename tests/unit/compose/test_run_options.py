@@ -15,10 +15,10 @@ from volcanoio.compose.options import LocalOptions, OptionError
         ({"run": True, "run_image": ("nginx",)}, "--run-image: 'nginx': write IMAGE=COMMAND"),
     ],
 )
-def test_what_does_not_go_together_is_refused(given: dict[str, object], text: str) -> None:
+def test_conflicting_options_are_refused(given: dict[str, object], text: str) -> None:
     with pytest.raises(OptionError, match=text):
         LocalOptions.parse(**given)
 
 
-def test_what_goes_together_is_taken() -> None:
+def test_compatible_options_are_accepted() -> None:
     assert LocalOptions.parse(run=True, run_image=("nginx=nginx -g 'daemon off;'",)).run

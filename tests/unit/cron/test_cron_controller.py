@@ -99,7 +99,7 @@ def test_a_forbidden_run_starts_when_the_one_before_ends_within_the_deadline(wor
 
 
 @pytest.mark.parametrize("phase", ["Terminated", "Aborted", "Failed"])
-def test_what_is_at_rest_forbids_nothing_and_is_pruned(world: World, phase: str) -> None:
+def test_inactive_runs_do_not_forbid_and_are_pruned(world: World, phase: str) -> None:
     world.put(kinds.CRON_JOB, cron(concurrencyPolicy="Forbid"))
     for number in range(3):
         world.wait(MINUTE)
@@ -126,7 +126,7 @@ def test_histories_are_kept_apart(world: World) -> None:
     assert world.names(kinds.JOB) == [f"c-{FIRST + 2}", f"c-{FIRST + 3}", f"c-{FIRST + 4}"]
 
 
-def test_nothing_starts_while_suspended_and_what_was_missed_starts_once(world: World) -> None:
+def test_no_run_starts_while_suspended_and_a_missed_one_starts_once(world: World) -> None:
     world.put(kinds.CRON_JOB, cron(suspend=True))
     world.wait(5 * MINUTE)
     assert world.names(kinds.JOB) == []
@@ -175,7 +175,7 @@ def test_an_unschedulable_job_is_reported_once_and_fixed(world: World, spec: dic
     assert len(world.names(kinds.JOB)) == 1
 
 
-def test_a_schedule_with_a_zone_of_its_own_is_used_as_it_is(world: World) -> None:
+def test_a_stored_schedule_with_its_own_zone_is_used(world: World) -> None:
     world.put(kinds.CRON_JOB, cron(schedule="TZ=Asia/Kolkata 45 3 * * *", timeZone="Europe/Berlin"))
     world.wait(120)
     assert world.names(kinds.JOB) == [f"c-{FIRST + 1}"]  # 22:15 UTC
@@ -197,7 +197,7 @@ def test_refused_creates_are_reported_and_retried(world: World) -> None:
     assert reasons(world) == ["FailedCreate", "FailedCreate", "SuccessfulCreate"]
 
 
-def test_a_namespace_that_goes_away_is_said_so(world: World) -> None:
+def test_a_terminating_namespace_is_reported(world: World) -> None:
     reported = 'jobs "c" is forbidden: unable to create new content in namespace ns because it is being terminated'
     world.refuse = [(403, reported)]
     world.put(kinds.CRON_JOB, cron())
@@ -214,7 +214,7 @@ def test_a_status_that_was_refused_is_written_later(world: World) -> None:
     assert len(world.names(kinds.JOB)) == 1
 
 
-def test_a_job_of_somebody_else_stands_in_the_way_until_it_goes(world: World) -> None:
+def test_a_foreign_job_blocks_the_name_until_it_is_deleted(world: World) -> None:
     name = f"c-{FIRST}"
     world.put(kinds.JOB, {"metadata": {"name": name, "namespace": "ns"}})
     world.put(kinds.CRON_JOB, cron(schedule="14 * * * *"))
@@ -224,7 +224,7 @@ def test_a_job_of_somebody_else_stands_in_the_way_until_it_goes(world: World) ->
     assert world.job(f"ns/{name}").metadata.controller is not None
 
 
-def test_a_job_that_was_given_this_owner_counts_for_nothing(world: World) -> None:
+def test_a_job_with_a_forged_owner_does_not_count(world: World) -> None:
     world.put(kinds.CRON_JOB, cron(schedule="0 * * * *", concurrencyPolicy="Forbid"))
     uid = the(world).metadata.uid
     owner = {"apiVersion": kinds.CRON_JOB.api_version, "kind": "CronJob", "name": "c", "uid": uid, "controller": True}

@@ -73,7 +73,7 @@ def field(bounds: Bounds) -> st.SearchStrategy[str]:
 
 
 @given(st.tuples(*map(field, FIELD_BOUNDS)), MOMENTS)
-def test_as_croniter_where_both_say_the_same(parts: tuple[str, ...], start: int) -> None:
+def test_equals_croniter_for_common_schedules(parts: tuple[str, ...], start: int) -> None:
     """In UTC: croniter treats changes of the clock its own way, and takes a list of all days for a star."""
     text = " ".join(parts)
     schedule = parse(text)
@@ -97,7 +97,7 @@ def test_the_latest_run_is_the_last_of_those_that_come_after_another(
 
 
 @given(st.tuples(*map(field, FIELD_BOUNDS)), MOMENTS)
-def test_clocks_show_what_the_schedule_says(parts: tuple[str, ...], start: int) -> None:
+def test_run_times_match_the_schedule(parts: tuple[str, ...], start: int) -> None:
     schedule = parse(" ".join(parts), "America/St_Johns")
     assert isinstance(schedule, Fields)
     found = schedule.next_after(start)

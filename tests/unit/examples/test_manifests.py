@@ -25,7 +25,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_file_says_what_it_shows_and_holds_objects_we_know(path: Path) -> None:
+def test_each_file_has_a_comment_and_known_objects(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# ")
     assert "# Run: " in text

@@ -73,7 +73,7 @@ async def test_defaults_of_the_schema_are_filled_in() -> None:
         ({"parent": "Not A Name"}, "spec.parent"),
     ],
 )
-async def test_what_breaks_the_schema_is_refused_by_field(spec: dict[str, Any], field: str) -> None:
+async def test_schema_violations_are_refused_with_the_field(spec: dict[str, Any], field: str) -> None:
     async with served() as transport:
         queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": spec}
         response = await post(transport, queue)

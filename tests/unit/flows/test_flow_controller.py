@@ -62,7 +62,7 @@ def test_jobs_start_in_the_order_of_their_dependencies(world: World) -> None:
     assert world.events == [f"Normal Created: Created job f-{name}" for name in "abcd"]
 
 
-def test_what_a_job_is_made_of(world: World) -> None:
+def test_the_job_is_created_from_its_template(world: World) -> None:
     world.put(kinds.JOB_FLOW, flow(part("a")))
     job = world.objects[kinds.JOB.resource, "ns/f-a"]
     marks = {names.CREATED_BY_TEMPLATE: "ns.a", names.CREATED_BY_FLOW: "ns.f"}
@@ -82,7 +82,7 @@ def test_marks_too_long_for_labels_are_annotations_alone(world: World) -> None:
     assert meta.labels == {names.CREATED_BY_FLOW: "ns.f"}
 
 
-def test_a_template_that_comes_later_wakes_the_flow() -> None:
+def test_a_template_that_is_created_later_starts_the_flow() -> None:
     world = World([JobFlowController])
     world.put(kinds.JOB_FLOW, flow(part("a"), part("b")))
     world.put(kinds.JOB_TEMPLATE, template("b"))
@@ -160,7 +160,7 @@ def test_a_completed_job_that_is_removed_stays_completed(world: World) -> None:
     assert (phase(world), the(world).status.completed_jobs) == ("Succeed", ("f-a", "f-b"))
 
 
-def test_after_success_nothing_is_made_again(world: World) -> None:
+def test_after_success_no_job_is_created_again(world: World) -> None:
     world.put(kinds.JOB_FLOW, flow(part("a")))
     world.phase("ns/f-a", "Completed")
     world.remove(kinds.JOB, "ns/f-a")
@@ -336,7 +336,7 @@ def test_one_refused_job_keeps_no_other_waiting(world: World) -> None:
     assert world.names(kinds.JOB) == ["f-a", "f-b"]
 
 
-def test_a_job_of_somebody_else_stands_in_the_way_until_it_goes(world: World) -> None:
+def test_a_foreign_job_blocks_the_name_until_it_is_deleted(world: World) -> None:
     world.put(kinds.JOB, {"metadata": {"name": "f-a", "namespace": "ns"}})
     world.put(kinds.JOB_FLOW, flow(part("a")))
     world.wait(5)

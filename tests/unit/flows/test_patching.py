@@ -48,7 +48,7 @@ def test_patches(spec: Manifest, patch: Manifest, expected: Manifest) -> None:
 
 
 @given(st.lists(NAMES, unique=True), st.lists(NAMES, unique=True), st.integers(1, 9))
-def test_every_task_is_there_once_and_has_what_the_patch_says(old: list[str], new: list[str], replicas: int) -> None:
+def test_every_task_exists_once_with_its_patch(old: list[str], new: list[str], replicas: int) -> None:
     spec = {"tasks": [task(name, image="i") for name in old]}
     patch = {"tasks": [task(name, replicas=replicas) for name in new]}
     result = apply_patch(spec, patch)

@@ -41,7 +41,7 @@ def test_jobs_made_from_a_template_are_named(world: World, name: str, where: str
     assert listed(world, name) == []
 
 
-def test_a_refused_write_is_made_later_and_a_restart_loses_nothing(world: World) -> None:
+def test_a_refused_write_is_retried_also_after_a_restart(world: World) -> None:
     world.refuse = [(500, "boom")]
     world.put(kinds.JOB_TEMPLATE, {"metadata": {"name": "t", "namespace": "ns"}})
     world.put(kinds.JOB, job("a"))

@@ -62,7 +62,7 @@ class Process:
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Terminated"])
-def test_a_finished_job_goes_when_its_time_is_over(phase: str) -> None:
+def test_a_finished_job_is_deleted_after_its_ttl(phase: str) -> None:
     process = Process(job(phase))
     (timer,) = process.first
     assert isinstance(timer, StartTimer)

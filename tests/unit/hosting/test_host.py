@@ -136,7 +136,7 @@ def test_an_object_that_moves_to_another_key_concerns_both() -> None:
     assert bench.host["notebook"].state("ns/b").objects == ("b", "s")
 
 
-def test_nothing_is_synced_before_all_is_listed_and_then_every_key_is_reduced_once() -> None:
+def test_every_key_is_reduced_once_after_all_lists() -> None:
     bench = Bench()
     bench.send(appeared("a"))
     bench.send(Synced(resource=PRIMARY.resource))
@@ -177,7 +177,7 @@ def test_a_reference_wakes_only_the_keys_that_looked_it_up() -> None:
     assert bench.reported("ns/b") == ("Observed@5",)
 
 
-def test_looking_up_what_was_not_declared_is_the_authors_fault() -> None:
+def test_a_lookup_of_an_undeclared_kind_is_an_error() -> None:
     class Careless(Notebook):
         references = ()
 
@@ -221,7 +221,7 @@ def test_a_question_is_in_flight_until_its_own_answer() -> None:
     assert in_flight == [(1,), ()]
 
 
-def test_what_comes_back_for_a_forgotten_or_foreign_key_is_dropped() -> None:
+def test_outcomes_for_unknown_keys_are_dropped() -> None:
     bench = Bench()
     bench.sync()
     bench.send(appeared("a", delete="yes"))

@@ -59,12 +59,12 @@ def test_pytorch_takes_other_names_and_an_open_port() -> None:
     assert built["spec"]["containers"][0]["ports"] == mine
 
 
-def test_pytorch_without_its_master_changes_nothing() -> None:
+def test_pytorch_without_a_master_has_no_effect() -> None:
     built = pod(PytorchPlugin([]), job(("worker", 2)), "worker")
     assert built["spec"]["containers"] == [{"name": "worker"}]
 
 
-def test_pytorch_lets_workers_wait_for_the_master() -> None:
+def test_pytorch_workers_wait_for_the_master() -> None:
     plugin = PytorchPlugin(["--wait-master-enabled", "--wait-master-timeout=60", "--wait-master-image=mine"])
     built = pod(plugin, TORCH, "worker")
     first, waits = built["spec"]["initContainers"]
@@ -130,7 +130,7 @@ def test_mpi_gives_a_range_when_the_list_is_too_long() -> None:
     assert variables(pod(MpiPlugin([]), one, "master")) == {"MPI_HOST": "j-worker-[0-9999].j"}
 
 
-def test_frameworks_say_which_task_they_miss() -> None:
+def test_frameworks_report_a_missing_task() -> None:
     one = job(("other", 1))
     assert MpiPlugin(["--master=m"]).problems(one) == (
         "The specified mpi master task was not found: m; name a task so, or give --master=TASK",

@@ -97,7 +97,7 @@ def test_pods_mount_the_parts_beside_the_lists() -> None:
     tasks=st.lists(st.integers(0, 6000), min_size=1, max_size=5),
     length=st.sampled_from([1, 20, 45]),
 )
-def test_everybody_is_listed_and_nothing_is_too_long(tasks: list[int], length: int) -> None:
+def test_all_pods_are_listed_within_the_limits(tasks: list[int], length: int) -> None:
     name = "j" * length
     one = job(name, *((f"t{number}", count) for number, count in enumerate(tasks)))
     lists, *pieces = config_maps(one)

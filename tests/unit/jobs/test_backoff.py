@@ -113,7 +113,7 @@ def test_a_job_with_enough_successes_does_not_wait_for_the_retry_of_another_pod(
     assert phase(world.run_until_stable()) == "Completed"
 
 
-def test_a_retry_that_became_pointless_lets_the_job_end() -> None:
+def test_a_job_ends_if_its_retry_became_obsolete() -> None:
     world = failed(lambda context: Act(action=JobAction.RESTART_PARTITION, after=5))
     assert phase(world) == "Running"
     world.pass_time(5)

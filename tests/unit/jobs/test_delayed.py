@@ -85,7 +85,7 @@ def test_a_pod_pending_too_long_aborts() -> None:
     assert world.job().status.state.phase == "Aborted"
 
 
-def test_an_evicted_pod_whose_successor_runs_cancels() -> None:
+def test_a_running_successor_of_an_evicted_pod_cancels() -> None:
     world = failed(policies=[{"event": "PodEvicted", "action": "RestartJob", "timeout": "1m"}])
     world.remove("pods", "default/job-t-1")
     world.run_until_stable()
@@ -95,7 +95,7 @@ def test_an_evicted_pod_whose_successor_runs_cancels() -> None:
     assert not stored(world)
 
 
-def test_what_failed_while_its_pod_was_pending_is_answered_although_the_pod_runs_later() -> None:
+def test_a_failure_of_a_pending_pod_is_answered_although_it_runs_later() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=[{"event": "*", "action": "AbortJob", "timeout": "30s"}]))
     world.run_until_stable()
@@ -134,7 +134,7 @@ def test_an_executed_job_action_cancels_the_others() -> None:
     assert world.job().status.version == 1
 
 
-def test_an_action_that_comes_after_the_jobs_end_is_reported() -> None:
+def test_an_action_after_the_end_of_the_job_is_reported() -> None:
     world = World()
     world.submit(spec(task(replicas=2), minAvailable=1, minSuccess=1, policies=LATER))
     for pod in world.run_until_stable().pods():
@@ -149,7 +149,7 @@ def test_an_action_that_comes_after_the_jobs_end_is_reported() -> None:
     assert world.records.count(("Normal", "ExecuteAction", reported)) == 1
 
 
-def test_a_delayed_action_is_stored_while_what_vanished_at_once_waits_to_be_made_again() -> None:
+def test_a_delayed_action_is_stored_during_the_back_off_of_vanished_objects() -> None:
     world = World()
     world.submit(spec(task(replicas=2), policies=[{"event": "PodEvicted", "action": "AbortJob", "timeout": "5s"}]))
     for pod in ("job-t-0", "job-t-1"):
@@ -161,7 +161,7 @@ def test_a_delayed_action_is_stored_while_what_vanished_at_once_waits_to_be_made
     assert world.job().status.pending == 1
 
 
-def test_an_action_is_carried_out_in_time_while_what_vanished_at_once_waits_to_be_made_again() -> None:
+def test_an_action_is_on_time_during_the_back_off_of_vanished_objects() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=[{"event": "PodEvicted", "action": "AbortJob", "timeout": "20s"}]))
     for _ in range(205):

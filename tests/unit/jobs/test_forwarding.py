@@ -36,7 +36,7 @@ def test_no_pod_is_made_before_the_job_is_marked(steps: int) -> None:
     assert len(world.pods()) == 2
 
 
-def test_other_queues_mark_nothing() -> None:
+def test_jobs_of_other_queues_are_not_marked() -> None:
     world = World()
     world.submit(spec())
     world.run_until_stable()

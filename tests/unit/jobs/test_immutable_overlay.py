@@ -11,7 +11,7 @@ changes = st.lists(st.tuples(st.integers(0, 40), st.none() | st.integers()), max
 
 
 @given(start=st.dictionaries(st.integers(0, 40), st.integers()), changes=changes)
-def test_it_holds_what_a_dict_would(start: dict[int, int], changes: list[tuple[int, int | None]]) -> None:
+def test_it_contains_the_same_as_a_dict(start: dict[int, int], changes: list[tuple[int, int | None]]) -> None:
     versions: list[tuple[PersistentMap[int, int], dict[int, int]]] = [(PersistentMap(start), dict(start))]
     for key, value in changes:
         overlay, plain = versions[-1]

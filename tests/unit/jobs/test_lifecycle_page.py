@@ -126,7 +126,7 @@ def moved(world: World, before: Any, since: int) -> str:
 
 
 @pytest.mark.parametrize(("phase", "action", "cell"), _cells(), ids=lambda one: one.replace(" ", "_"))
-def test_a_job_does_what_the_cell_says(phase: str, action: str, cell: str) -> None:
+def test_a_job_follows_the_cell(phase: str, action: str, cell: str) -> None:
     policy = Answering()
     world = in_phase(phase, policy)
     before = world.job().status

@@ -30,7 +30,7 @@ def test_an_end_is_counted_once_by_job_and_queue() -> None:
     assert counted(ended("Failed")) == [(FAILED, labels)]
 
 
-def test_a_fresh_process_counts_what_it_sees_end() -> None:
+def test_a_new_process_counts_jobs_that_end_later() -> None:
     world = ended("Succeeded")
     world.crash()
     world.run_until_stable()

@@ -77,7 +77,7 @@ def test_a_decided_action_does_not_wait_for_a_back_off() -> None:
 
 
 @pytest.mark.parametrize("resource", ["podgroups.scheduling.volcano.sh", "configmaps", "pods"])
-def test_after_a_refusal_everything_is_made_all_the_same(resource: str) -> None:
+def test_after_a_refusal_all_objects_are_still_created(resource: str) -> None:
     world = World()
     world.refusals[resource] = (500, "try later")
     world.submit(spec(task(replicas=2), plugins={"svc": []}))

@@ -140,7 +140,7 @@ def test_parts_of_a_host_list_come_and_go_with_the_size_of_the_job() -> None:
     assert world.objects["configmaps", "default/job-svc"]["data"]["t.host"] == "job-t-0.job\njob-t-1.job"
 
 
-def test_what_a_job_owns_beside_is_left_alone() -> None:
+def test_other_objects_of_a_job_are_not_changed() -> None:
     """A ConfigMap of somebody else's, owned by the job and labelled with its name; one that Volcano made goes."""
     world = World()
     world.submit(spec(task(replicas=1), plugins={"svc": []}))

@@ -61,7 +61,7 @@ def changes(draw: st.DrawFn) -> tuple[str, Pod | None, bool]:
 
 
 @given(st.lists(st.tuples(jobs, st.lists(changes(), max_size=8)), max_size=6))
-def test_it_says_what_a_look_at_all_pods_says(story: list[tuple[Job, list[tuple[str, Pod | None, bool]]]]) -> None:
+def test_it_equals_a_summary_of_all_pods(story: list[tuple[Job, list[tuple[str, Pod | None, bool]]]]) -> None:
     held: PersistentMap[str, Pod] = PersistentMap()
     deleting, summary = UidSet(), None
     for job, steps in story:

@@ -80,7 +80,7 @@ def test_usage_of_init_containers_and_sidecars(init: list[Manifest], cpu: str) -
     assert format_usage(pod_usage(template))["cpu"] == cpu
 
 
-def test_an_extended_resource_stands_with_and_without_prefix() -> None:
+def test_an_extended_resource_is_listed_with_and_without_prefix() -> None:
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": 2}}}
     usage = format_usage(pod_usage(task(pod={"containers": [container]})["template"]))
     assert (usage["nvidia.com/gpu"], usage["requests.nvidia.com/gpu"]) == ("2", "2")

@@ -63,7 +63,7 @@ def test_scheduler_and_priority_class_of_the_template_win() -> None:
     assert (other["schedulerName"], other["priorityClassName"]) == ("s", "p")
 
 
-def test_what_the_job_carries_over() -> None:
+def test_fields_copied_from_the_job() -> None:
     annotations = {
         "volcano.sh/preemptable": "true",
         "volcano.sh/revocable-zone": "*",

@@ -84,7 +84,7 @@ def test_a_hold_keeps_podgroup_and_pods_back_and_shows_why() -> None:
     assert world.job().status.state.reason == ""
 
 
-def test_a_new_process_leaves_what_a_held_job_shows_until_it_has_an_answer() -> None:
+def test_a_new_process_keeps_the_reason_of_a_held_job_until_the_answer() -> None:
     held = [True]
     world = on_due(lambda c: Hold(reason="no room", until=c.now + 30) if held[0] else Abstain())
     world.submit(spec())
@@ -103,7 +103,7 @@ def test_a_new_process_leaves_what_a_held_job_shows_until_it_has_an_answer() -> 
     assert len(world.pods()) == 2
 
 
-def test_an_answer_about_what_was_due_before_lets_nothing_through() -> None:
+def test_an_outdated_answer_permits_no_pods() -> None:
     world = on_due(lambda c: Abstain())
     questions: list[Ask] = []
     world.held = questions
@@ -132,7 +132,7 @@ def test_a_hold_that_is_over_already_is_not_asked_about_without_end() -> None:
     assert len(world.asked) == 2
 
 
-def test_what_was_let_in_together_is_made_in_batches_and_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pods_permitted_together_are_created_in_batches_after_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_state, "CREATE_BATCH_SIZE", 3)
     due: list[dict[str, int]] = []
 
@@ -151,7 +151,7 @@ def test_what_was_let_in_together_is_made_in_batches_and_asked_about_once(monkey
     assert len(world.pods()) == 8
 
 
-def test_a_hold_that_lets_some_through_stands_for_their_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_hold_applies_to_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_state, "CREATE_BATCH_SIZE", 2)
     world = on_due(lambda c: Hold(reason="half", until=c.now + 9, pods={"t": 5 - len(c.pods)}))
     world.submit(spec(task(replicas=8), minAvailable=1))
@@ -196,7 +196,7 @@ def test_a_command_is_taken_while_pods_are_held_back() -> None:
     assert world.job().status.state.phase == "Aborted"
 
 
-def test_what_wakes_a_hold_is_with_its_timer() -> None:
+def test_the_wake_conditions_of_a_hold_are_in_its_timer() -> None:
     wake = (Wake("pods", "default"),)
     world = on_due(lambda c: Hold(reason="no room", until=c.now + 30, wake=wake))
     started: list[Any] = []
@@ -345,7 +345,7 @@ def test_an_alert_is_sent_once_wherever_the_process_is_killed() -> None:
         steps += 1
 
 
-def test_a_webhook_is_called_until_it_heard_also_by_the_next_process() -> None:
+def test_a_webhook_is_retried_until_accepted_also_after_a_restart() -> None:
     world = ending("http://hook/")
     world.run_until_stable()
     assert [notice.url for notice in world.notices] == ["http://hook/"]
@@ -385,7 +385,7 @@ def test_ticks_come_every_so_often_until_the_job_ends() -> None:
     assert world.asked.count("Tick") == 5
 
 
-def test_a_tick_is_not_lost_to_what_happens_at_its_time() -> None:
+def test_a_tick_is_not_lost_to_simultaneous_events() -> None:
     world = PolicyWorld(lambda _: Abstain(), PolicyEvent.TICK, every=10.0)
     world.submit(spec())
     world.run_until_stable()

@@ -41,7 +41,7 @@ def test_the_job_waits_for_the_answer_and_later_events_queue_behind_it() -> None
     assert (status.version, status.retry_count, status.state.phase) == (1, 1, "Pending")
 
 
-def test_a_pending_pod_holds_nothing_up() -> None:
+def test_a_pending_pod_does_not_block_other_questions() -> None:
     world = World()
     world.held = []
     world.submit(spec(task(replicas=1), policies=[{"event": "PodPending", "action": "AbortJob", "timeout": "9s"}]))

@@ -14,7 +14,7 @@ def test_ranges_are_short() -> None:
 
 
 @given(st.sets(st.integers(0, 400)))
-def test_what_was_compacted_comes_back(indexes: set[int]) -> None:
+def test_compact_ranges_are_read_back(indexes: set[int]) -> None:
     assert parse_indexes(format_indexes(indexes)) == sorted(indexes)
 
 

@@ -49,7 +49,7 @@ def test_a_pod_that_was_bound_or_got_an_address_alters_no_plan() -> None:
         msgspec.structs.replace(STATE, is_started=False),
     ],
 )
-def test_what_a_plan_reads_asks_for_one(after: JobState) -> None:
+def test_changes_that_a_plan_reads_cause_a_plan(after: JobState) -> None:
     assert can_change_plan(STATE, after, "u")
 
 
@@ -80,7 +80,7 @@ def test_jobs_do_not_look_at_how_many_their_queue_counts() -> None:
         (POD, POD),
     ],
 )
-def test_anything_else_of_a_queue_may_matter(old: Queue | None, new: Queue) -> None:
+def test_other_changes_of_a_queue_cause_a_plan(old: Queue | None, new: Queue) -> None:
     assert not is_queue_count_update(queue_seen(old, new))
 
 

@@ -56,7 +56,7 @@ DISTURBANCES = [fail, finish, evict, evict_slowly, abort, scale_down]
 
 @pytest.mark.parametrize("disturbance", DISTURBANCES)
 @pytest.mark.parametrize("policies", [[], ANY, [{"event": "PodFailed", "action": "RestartPod"}]])
-def test_while_everything_is_down(disturbance: Any, policies: Any) -> None:
+def test_disturbances_while_the_controller_is_down(disturbance: Any, policies: Any) -> None:
     present, absent = running(policies=policies), running(policies=policies)
     disturbance(present)
     disturbance(absent)
@@ -99,7 +99,7 @@ def test_a_pod_recorded_as_terminating_is_evicted_even_if_its_end_was_not_observ
     assert world.job().status.version == 1
 
 
-def test_a_fresh_process_says_nothing_new_about_a_quiet_job() -> None:
+def test_a_new_process_writes_nothing_about_a_stable_job() -> None:
     world = running(policies=ANY)
     writes = len(world.writes)
     world.crash()

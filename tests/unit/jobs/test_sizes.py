@@ -36,7 +36,7 @@ def test_thousands_that_wait_for_slightly_different_times_stay_short_and_never_c
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3)), max_size=30))
-def test_the_first_wait_for_an_action_stands_until_another_replaces_it(steps: list[tuple[int, int]]) -> None:
+def test_the_first_delayed_action_is_kept_until_replaced(steps: list[tuple[int, int]]) -> None:
     actions = [JobAction.RESTART_POD, JobAction.RESTART_JOB, JobAction.ABORT_JOB, JobAction.RESTART_TASK]
     entries: tuple[DelayedAction, ...] = ()
     wanted: dict[int, tuple[JobAction, float]] = {}
@@ -98,7 +98,7 @@ def test_a_job_of_too_many_pods_waits_with_the_reason() -> None:
     assert not world.names(kinds.POD_GROUP.resource)
 
 
-def test_what_is_learned_of_too_many_single_pods_holds_for_their_task() -> None:
+def test_overrides_of_too_many_pods_apply_to_their_task() -> None:
     ledger = StoredState()
     for index in range(MAX_POD_OVERRIDES + 1):
         resources = {"c": ResourceRequirements(limits={"memory": f"{index + 1}Gi"})}

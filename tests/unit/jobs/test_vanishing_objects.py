@@ -35,7 +35,7 @@ def collect(world: World, resource: str) -> None:
 
 
 @pytest.mark.parametrize("resource", [GROUPS, PODS])
-def test_what_vanishes_at_once_is_made_again_more_and_more_slowly(resource: str) -> None:
+def test_objects_that_vanish_at_once_are_created_with_back_off(resource: str) -> None:
     world = running()
     collect(world, resource)
     before = made(world, resource)
@@ -58,7 +58,7 @@ def test_a_single_loss_is_made_up_for_at_once(resource: str) -> None:
         world.pass_time(90)
 
 
-def test_what_lived_for_a_while_is_made_again_however_often_it_goes() -> None:
+def test_objects_that_existed_for_a_while_are_created_at_once() -> None:
     world = running()
     for _ in range(20):
         world.pass_time(5)

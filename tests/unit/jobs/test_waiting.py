@@ -122,7 +122,7 @@ def test_the_newest_condition_by_time_counts() -> None:
     assert world.job().status.state.message == "of equal times the last"
 
 
-def test_a_job_that_runs_waits_for_nothing_whatever_an_old_condition_says() -> None:
+def test_a_running_job_ignores_an_old_condition() -> None:
     world = say(submitted(), unschedulable("2/2 tasks in gang unschedulable"), phase="Inqueue")
     assert world.job().status.state.message == "2/2 tasks in gang unschedulable"
     for pod in ("job-t-0", "job-t-1"):
@@ -163,7 +163,7 @@ def test_a_refused_pod_is_reported_and_tried_again_later() -> None:
     assert list(world.pods()) == ["job-t-0"]
 
 
-def test_a_refused_pod_is_why_the_job_waits_and_what_runs_is_counted_meanwhile() -> None:
+def test_a_refused_pod_is_the_reason_and_running_pods_are_counted() -> None:
     world = World()
     world.submit(spec(task(replicas=1), minAvailable=1))
     world.run_until_stable()
@@ -182,7 +182,7 @@ def test_a_refused_pod_is_why_the_job_waits_and_what_runs_is_counted_meanwhile()
     assert len(world.pods()) == 3
 
 
-def test_a_priority_class_that_comes_ends_the_wait_at_once() -> None:
+def test_a_created_priority_class_ends_the_wait() -> None:
     world = World()
     world.refusals["pods"] = (403, "no PriorityClass with name urgent was found")
     world.submit(spec(priorityClassName="urgent"))

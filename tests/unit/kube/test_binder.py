@@ -149,7 +149,7 @@ class Bench:
         return words
 
 
-async def test_a_gang_goes_out_as_one_and_comes_back_in_one_publish() -> None:
+async def test_a_gang_is_sent_together_and_published_together() -> None:
     bench = Bench(Server())
     await bench.bind(gang())
     assert bench.final() == dict.fromkeys(bench.server.uids, "done")
@@ -230,7 +230,7 @@ FAULTS = st.sampled_from([busy, refused, failed_after_commit, failed_before_comm
 
 @examples(60)
 @given(st.dictionaries(st.sampled_from([f"p{number}" for number in range(8)]), st.lists(FAULTS, max_size=4)))
-def test_whatever_fails_every_bind_ends_once_and_says_what_the_server_holds(faults: dict[str, list[Fault]]) -> None:
+def test_under_any_fault_every_bind_has_one_outcome_that_matches_the_server(faults: dict[str, list[Fault]]) -> None:
     async def scenario() -> None:
         bench = Bench(Server(), window=InFlightWindow(start=3, least=1, most=4))
         bench.server.faults = faults

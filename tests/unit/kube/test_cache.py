@@ -47,13 +47,13 @@ def test_an_own_delete_is_not_undone_by_events_under_way() -> None:
     assert dict(cache.objects) == {}
 
 
-def test_a_late_response_does_not_raise_what_a_relist_did_not_find() -> None:
+def test_a_late_response_does_not_restore_an_object_missing_in_a_relist() -> None:
     cache = ObjectCache("things")
     cache.replace([], 20)
     assert cache.own(thing("a", "1", 10)) == []
 
 
-def test_a_list_leaves_alone_what_was_written_after_it() -> None:
+def test_a_list_keeps_objects_written_after_it() -> None:
     cache = ObjectCache("things")
     cache.replace([thing("old", "1", 5)], 5)
     cache.own(thing("new", "2", 12))

@@ -141,7 +141,7 @@ async def test_a_timer_is_not_stopped_by_an_earlier_step_that_also_writes() -> N
     assert [effect for _, _, effect in bench.local] == [stop, start]
 
 
-async def test_a_refusal_drops_the_later_stages_and_says_which() -> None:
+async def test_a_refusal_drops_and_reports_the_later_stages() -> None:
     bench = Bench({1: refusal(422, "Invalid"), 2: refusal(403, "Forbidden")})
     words = await bench.carry_out(((create(1, "a"), create(2, "b"), create(3, "c")), (create(4, "d"), create(5, "e"))))
     assert words == ["failed 1: 422 Invalid dropped (4, 5)", "failed 2: 403 Forbidden", "appeared c", "done 3"]
@@ -156,7 +156,7 @@ async def test_overload_silence_and_server_failures_are_retried() -> None:
     assert bench.clock.slept[0] >= 9
 
 
-async def test_patience_ends_and_the_outcome_is_unknown() -> None:
+async def test_the_outcome_is_unknown_when_retries_end() -> None:
     bench = Bench(dict.fromkeys(range(1, 99), TransportError("down")))
     assert await bench.carry_out(((patch(1, {}),),)) == ["failed 1: 0 OutcomeUnknown"]
     assert 250 < bench.clock.now() - ManualClock().now() <= 300

@@ -143,7 +143,7 @@ class Process:
 
 
 @WAYS
-async def test_own_writes_and_their_echoes_end_in_what_the_server_holds(way: str) -> None:
+async def test_own_writes_and_watch_events_end_in_the_state_of_the_server(way: str) -> None:
     faults = Faults(
         Rule("POST", "/configmaps$", "reset", "after", nth=3),
         Rule("POST", "/configmaps$", "status", "after", nth=7, code=500),

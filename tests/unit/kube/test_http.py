@@ -45,7 +45,7 @@ async def transport_to(
             await transport.aclose()
 
 
-async def test_a_request_carries_everything_and_any_status_is_an_answer() -> None:
+async def test_a_request_is_sent_complete_and_any_status_is_a_response() -> None:
     async def handler(request: web.Request) -> web.Response:
         seen.update(
             path=request.path_qs, method=request.method, body=await request.read(), headers=dict(request.headers)
@@ -93,7 +93,7 @@ async def test_no_answer_is_a_transport_error() -> None:
                 pass
 
 
-async def test_a_stream_gives_whole_lines_however_they_were_cut() -> None:
+async def test_a_stream_yields_whole_lines_for_any_chunks() -> None:
     long = b"x" * (3 << 20)
 
     async def handler(request: web.Request) -> web.StreamResponse:

@@ -231,7 +231,7 @@ async def test_consumers_share_an_informer_and_own_writes_are_folded() -> None:
     await asyncio.wait([task])
 
 
-async def test_who_is_forgotten_says_that_all_is_gone_and_nothing_listed() -> None:
+async def test_a_stopped_informer_publishes_all_objects_as_gone() -> None:
     async def script(call: Call) -> Response:
         return listing(pod("a", 3), revision=9)
 

@@ -148,7 +148,7 @@ async def test_a_refused_write_refuses_the_batch_and_takes_back_the_others() -> 
     assert server.annotations("a") == {}
 
 
-async def test_what_does_not_come_in_time_refuses_the_batch_and_what_has_come_stays() -> None:
+async def test_a_timeout_refuses_the_batch_and_keeps_reached_states() -> None:
     server = Server("a", "b")
     async with server.binder() as binder:
         binder.submit(batch(step("a"), step("b")))
@@ -184,7 +184,7 @@ async def test_a_step_whose_object_is_lost_fails_at_once(why: str) -> None:
     assert server.annotations("b") == {}
 
 
-async def test_taking_back_gives_way_to_who_writes_meanwhile() -> None:
+async def test_a_revert_yields_to_other_writers() -> None:
     server = Server("a", "b")
     server.refuse["b"] = 409
     server.conflicts = 2
@@ -194,7 +194,7 @@ async def test_taking_back_gives_way_to_who_writes_meanwhile() -> None:
     assert server.annotations("a") == {}
 
 
-async def test_a_step_that_only_waits_writes_nothing() -> None:
+async def test_a_step_without_a_patch_writes_nothing() -> None:
     server = Server("a")
     async with server.binder() as binder:
         binder.submit(batch(step("a", patch={}, undo={}, holds={})))
@@ -204,7 +204,7 @@ async def test_a_step_that_only_waits_writes_nothing() -> None:
     assert server.log == ["bind p0"]
 
 
-async def test_leaving_ends_what_is_waited_for() -> None:
+async def test_leaving_ends_waiting_steps() -> None:
     server = Server("a")
     async with server.binder() as binder:
         binder.submit(batch(step("a")))

@@ -52,7 +52,7 @@ class Bench:
         return self.transport.calls
 
 
-async def test_an_event_says_what_kubernetes_expects() -> None:
+async def test_an_event_has_the_fields_that_kubernetes_expects() -> None:
     bench = Bench()
     bench.recorder.record(event(JOB, "Warning", "Bad", "went wrong"))
     (call,) = await bench.written(1)
@@ -140,7 +140,7 @@ async def test_events_that_differ_in_their_message_alone_are_combined_from_the_t
     assert (await bench.written(13))[-1].body["message"] == "41"
 
 
-async def test_what_exceeds_the_rate_of_one_object_is_counted_and_written_later() -> None:
+async def test_events_above_the_rate_of_an_object_are_written_later() -> None:
     bench = Bench()
     for number in range(40):
         bench.recorder.record(event(JOB, "Normal", f"Noise{number}", "once"))

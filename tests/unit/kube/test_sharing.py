@@ -46,14 +46,14 @@ def test_pods_of_one_template_have_their_containers_in_common() -> None:
     assert first.metadata.labels is second.metadata.labels
 
 
-def test_what_is_known_is_bounded() -> None:
+def test_the_number_of_shared_parts_is_bounded() -> None:
     shared = SharedParts()
     for number in range(2 * MAX_SHARED):
         shared.of(msgspec.convert({"metadata": {"labels": {"n": str(number)}}}, Pod))
     assert len(shared._known) <= MAX_SHARED
 
 
-def test_what_another_informer_of_the_process_decoded_is_taken_as_it_is() -> None:
+def test_an_object_decoded_by_another_informer_is_reused() -> None:
     data = SharedLine(b'{"type":"ADDED","object":{"metadata":{"name":"p"},"spec":{"containers":[]}}}')
     data.event, data.decoded = "ADDED", {}
     made: list[ApiObject] = []

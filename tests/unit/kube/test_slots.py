@@ -37,7 +37,7 @@ def applied(document: Any, patch: Any) -> Any:
 
 
 @given(OBJECTS.map(without_nulls), OBJECTS, OBJECTS)
-def test_one_patch_does_what_two_do(document: Any, older: Any, newer: Any) -> None:
+def test_one_patch_equals_two(document: Any, older: Any, newer: Any) -> None:
     both = overlay_merge_patch(older, newer)
     if both is not None:
         assert applied(document, both) == applied(applied(document, older), newer)

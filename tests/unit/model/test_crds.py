@@ -40,7 +40,7 @@ def nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=IDS)
-def test_the_checked_in_file_is_what_the_model_generates(definition: Definition) -> None:
+def test_the_checked_in_file_is_current(definition: Definition) -> None:
     stored = (config_path("crds") / definition.file_name).read_text(encoding="utf-8")
     assert stored == render(definition), f"config/crds is stale: run `{COMMAND}` and commit the result"
 

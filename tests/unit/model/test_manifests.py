@@ -33,7 +33,7 @@ def test_scalars_are_those_of_kubernetes(text: str, value: object) -> None:
     assert load_manifests(f"{HEAD}data: {text}")[0]["data"] == value
 
 
-def test_a_bare_star_says_quote_it() -> None:
+def test_an_unquoted_star_is_reported() -> None:
     text = HEAD + "spec:\n  policies:\n  - event: *\n    action: RestartJob\n"
     with pytest.raises(ManifestError, match=r'job\.yaml, line 5, column \d+: .*quote it, as in event: "\*"'):
         load_manifests(text, "job.yaml")
@@ -47,7 +47,7 @@ def test_lists_are_unfolded_and_empty_documents_dropped() -> None:
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "kind: Pod", "just words"])
-def test_what_is_no_object_is_refused(text: str) -> None:
+def test_documents_that_are_no_objects_are_refused(text: str) -> None:
     with pytest.raises(ManifestError, match="needs apiVersion and kind"):
         load_manifests(text)
 

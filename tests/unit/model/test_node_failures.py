@@ -53,13 +53,13 @@ def test_a_drain_is_a_moment() -> None:
         ({DRAINS: "tomorrow"}, "'tomorrow' must be now"),
     ],
 )
-def test_what_cannot_be_read_is_named(annotations: dict[str, str], reported: str) -> None:
+def test_invalid_annotations_are_named(annotations: dict[str, str], reported: str) -> None:
     with pytest.raises(ChaosError) as raised:
         parse_failures(annotations, T0)
     assert reported in str(raised.value)
 
 
-def test_now_becomes_the_time_it_was_read() -> None:
+def test_now_is_replaced_by_the_time() -> None:
     found = without_now({FAILS: "now,for=1m", FLAPS: "every=5s", "other": "now"}, T0)
     assert found == {FAILS: f"{rfc3339(T0)},for=1m"}
 

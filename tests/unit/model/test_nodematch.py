@@ -98,7 +98,7 @@ def test_soft_taints_are_forgiven_only_by_tolerations_for_them() -> None:
     assert soft_untolerated((soft,), (Toleration(key="a", operator="Exists"),)) == 0
 
 
-def test_the_table_is_what_kubernetes_says(tmp_path: Path) -> None:
+def test_results_equal_those_of_kubernetes(tmp_path: Path) -> None:
     out = tmp_path / "matching.json"
     try:
         built = program("matching")

@@ -29,7 +29,7 @@ def _plain(text: str) -> Any:
 
 
 @given(value=_VALUES, width=st.sampled_from([20, 80, 1000]))
-def test_what_is_written_out_is_read_back(value: Any, width: int) -> None:
+def test_written_documents_are_read_back(value: Any, width: int) -> None:
     text = yaml.safe_dump(value, width=width, allow_unicode=True)
     try:
         found = _plain(text)
@@ -75,7 +75,7 @@ def test_the_plain_form(text: str, value: Any) -> None:
         '"a": b', "a: 'b", 'a: "b', "-", "",
     ],
 )  # fmt: skip
-def test_what_is_beyond_it_is_left_to_the_whole_language(text: str) -> None:
+def test_other_yaml_is_left_to_the_full_parser(text: str) -> None:
     with pytest.raises(NotPlainError):
         _plain(text)
 

@@ -27,14 +27,14 @@ def stored(manifest: Manifest, **more: Any) -> PodGroup:
     return msgspec.convert({**manifest, **more}, PodGroup)
 
 
-def test_what_is_missing_is_created_and_what_is_so_is_left() -> None:
+def test_missing_objects_are_created_and_equal_ones_kept() -> None:
     wanted = group(minMember=2, queue="q")
     assert create_or_patch(kinds.POD_GROUP, wanted, None) == Create(resource=kinds.POD_GROUP.resource, manifest=wanted)
     there = stored(group(minMember=2, queue="q", priorityClassName="theirs"), status={"phase": "Running"})
     assert create_or_patch(kinds.POD_GROUP, wanted, there) is None
 
 
-def test_only_what_is_said_and_differs_is_patched() -> None:
+def test_only_given_fields_that_differ_are_patched() -> None:
     there = stored(group(minMember=2, queue="q", priorityClassName="theirs"))
     wanted = {"metadata": {"name": "g", "labels": {"a": "2"}, "annotations": {"b": "1"}}, "spec": {"minMember": 3}}
     patch = create_or_patch(kinds.POD_GROUP, wanted, there)
@@ -80,7 +80,7 @@ def test_a_conditions_time_moves_with_its_status_only() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_being_deleted_is_not_deleted_again() -> None:
+def test_terminating_objects_are_not_deleted_again() -> None:
     widget = CustomObject(metadata=ObjectMeta(name="w", uid="u"))
     assert delete(WIDGET, widget) is not None
     going = CustomObject(metadata=ObjectMeta(name="w", uid="u", deletion_timestamp="2026-01-01T00:00:00Z"))
@@ -96,7 +96,7 @@ _objects = st.dictionaries(st.sampled_from("abc"), _json, max_size=3)
 
 
 @given(_objects, _objects)
-def test_a_patch_makes_it_so_and_touches_nothing_else(said: Manifest, have: Manifest) -> None:
+def test_a_patch_sets_the_fields_and_no_others(said: Manifest, have: Manifest) -> None:
     patch = differences(said, said, have)
     after = apply_merge_patch(have, patch)
     assert differences(said, said, after) == {}

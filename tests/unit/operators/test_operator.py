@@ -114,7 +114,7 @@ def test_a_lookup_that_changes_asks_again() -> None:
     assert patch.patch == {"data": {"queue": "there"}}
 
 
-def test_what_an_older_object_of_the_name_owned_is_not_there() -> None:
+def test_objects_of_an_older_owner_with_the_name_are_not_seen() -> None:
     process = Process()
     process.sees(WIDGET.resource, widget(uid="new"))
     process.sees(kinds.CONFIG_MAP.resource, config(owner="old"))

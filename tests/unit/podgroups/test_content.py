@@ -119,7 +119,7 @@ def test_annotations_come_from_the_first_owner_and_the_pod_has_the_last_word() -
         ({names.TOPOLOGY_HIGHEST_TIER: "x"}, NetworkTopology(mode="hard")),
     ],
 )
-def test_the_topology_is_what_the_pod_says(annotations: dict[str, str], topology: NetworkTopology | None) -> None:
+def test_the_topology_is_that_of_the_pod(annotations: dict[str, str], topology: NetworkTopology | None) -> None:
     assert desired_content(pod(annotations=annotations), []).spec.network_topology == topology
 
 
@@ -131,7 +131,7 @@ def test_the_owner_is_the_pods_owner_or_the_pod() -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "pod-uid", True)
 
 
-def test_what_others_put_on_a_group_stays() -> None:
+def test_fields_of_other_clients_are_kept() -> None:
     made = desired_content(pod(), [replica_set({"volcano.sh/a": "1"})])
     group = msgspec.convert(group_manifest(pod(), made), PodGroup)
     group = msgspec.structs.replace(

@@ -48,7 +48,7 @@ def test_a_process_killed_between_any_two_writes_is_taken_up_by_the_next(survive
     }
 
 
-def test_a_workload_scaled_to_nothing_has_no_group_and_gets_it_back(world: Workloads) -> None:
+def test_a_workload_with_zero_replicas_has_no_group_until_scaled_up(world: Workloads) -> None:
     replica_set(world, pods=1, minimum=1)
     world.workload(kinds.REPLICA_SET, "web", 0)
     assert world.groups() == {}
@@ -88,7 +88,7 @@ def test_a_pod_that_ended_gets_no_group(world: Workloads, phase: str) -> None:
     assert world.writes == []
 
 
-def test_a_group_that_somebody_deletes_comes_back_while_its_pods_live(world: Workloads) -> None:
+def test_a_deleted_group_is_created_again_while_its_pods_exist(world: Workloads) -> None:
     world.pod("alone")
     world.remove(kinds.POD_GROUP, "ns/podgroup-alone-uid")
     assert list(world.groups()) == ["podgroup-alone-uid"]

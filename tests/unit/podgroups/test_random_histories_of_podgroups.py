@@ -108,7 +108,7 @@ def test_in_the_end_every_live_pod_is_in_a_group_that_is_as_it_should_be(steps: 
     assert world.writes == written, "a new process finds nothing to do"
 
 
-def test_the_world_knows_its_pods() -> None:
+def test_the_simulation_tracks_its_pods() -> None:
     """The worlds above are only worth something if pods are read as the controller reads them."""
     world = Workloads()
     world.pod("a", kinds.REPLICA_SET, "web")

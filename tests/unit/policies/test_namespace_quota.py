@@ -251,7 +251,7 @@ def test_nominations_of_a_job_before_its_restart_are_void() -> None:
     assert isinstance(line.ask("j001"), Abstain)
 
 
-def test_a_failed_pod_keeps_its_place_until_the_job_lets_it_be() -> None:
+def test_a_failed_pod_keeps_its_quota_until_it_is_handled() -> None:
     line = full()
     line.submit(1, 1, high=True)
     line.fail("j000")
@@ -269,7 +269,7 @@ def test_a_failed_pod_keeps_its_place_until_the_job_lets_it_be() -> None:
     assert isinstance(line.ask("j001"), Abstain), "they stay as they are, and take nothing"
 
 
-def test_what_changes_of_a_job_wakes_the_first_in_line() -> None:
+def test_changes_of_a_job_that_wake_the_first_in_line() -> None:
     line = full()
     line.submit(1, 1, high=False)
     decision = line.ask("j001")
@@ -281,7 +281,7 @@ def test_what_changes_of_a_job_wakes_the_first_in_line() -> None:
     }
 
 
-def test_who_is_held_after_all_is_in_nobodys_way() -> None:
+def test_a_held_job_without_reservation_blocks_no_other() -> None:
     line = Line()
     line.submit(4, 4, high=False)
     assert isinstance(line.ask("j000"), Abstain)

@@ -108,13 +108,13 @@ def test_only_killed_containers_grow_and_leave_room_for_the_others() -> None:
     assert decision.resources["main"].requests["cpu"] == "2"
 
 
-def test_what_other_pods_take_of_a_quota_is_not_there() -> None:
+def test_quota_used_by_other_pods_is_not_available() -> None:
     running = pod({"x": limits("1Gi")}, (), uid="other", phase="Running")
     failed = pod({"main": limits("1Gi")}, ("main",))
     assert given(ask(failed, quotas=({"requests.memory": "2560Mi"},), others=(running,))) == ("1536Mi", "2Gi")
 
 
-def test_hearing_twice_of_one_pod_is_one_attempt() -> None:
+def test_two_events_of_one_pod_are_one_attempt() -> None:
     failed = pod({"main": limits("1Gi")}, ("main",))
     first = ask(failed)
     assert isinstance(first, Override)
@@ -137,13 +137,13 @@ def test_hearing_twice_of_one_pod_is_one_attempt() -> None:
         ({"quotas": ({"limits.memory": "1Gi"},)}, "the namespace's quota leaves no more"),
     ],
 )
-def test_when_there_is_no_more_it_says_why(reported: Any, message: str) -> None:
+def test_the_reason_is_reported_when_memory_cannot_grow(reported: Any, message: str) -> None:
     decision = ask(pod({"main": limits("1Gi")}, ("main",)), **reported)
     assert isinstance(decision, Alert)
     assert message in decision.message
 
 
-def test_what_was_not_killed_for_memory_is_not_its_business() -> None:
+def test_containers_that_were_not_oomkilled_are_ignored() -> None:
     assert isinstance(ask(pod({"main": limits("1Gi")}, ())), Abstain)
 
 

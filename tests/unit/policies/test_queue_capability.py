@@ -55,7 +55,7 @@ def looked(subject: Queue) -> tuple[list[str], dict[str, str]]:
 
 
 @pytest.mark.parametrize("dry", ["true", "false"])
-def test_amounts_are_whole_and_printed_as_people_write_them(dry: str) -> None:
+def test_amounts_are_rounded_and_readable(dry: str) -> None:
     rule = f"{{share: {SHARES}, dryRun: {dry}}}"
     reported, written = looked(queue(rule, memory="68719476736"))
     texts = {"cpu": "2310m", "ephemeral-storage": "29716Mi", "memory": "4802Mi", "nvidia.com/gpu": "1"}

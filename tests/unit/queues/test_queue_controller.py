@@ -132,7 +132,7 @@ def test_opening_below_a_closed_parent_waits_a_while_and_is_then_refused(world: 
     assert world.named("child").status.state == "Closed"
 
 
-def test_opening_a_child_goes_through_once_its_parent_opens(world: Queues) -> None:
+def test_a_child_opens_once_its_parent_is_open(world: Queues) -> None:
     world.queue("parent", state="Closed")
     world.queue("child", parent="parent", state="Closed")
     world.command("o", "OpenQueue", "child")
@@ -215,7 +215,7 @@ def test_a_process_killed_between_any_two_writes_is_resumed(survives: int) -> No
     assert world.names(kinds.COMMAND) == []
 
 
-def test_a_queue_that_goes_and_comes_back_counts_what_stayed(world: Queues) -> None:
+def test_a_queue_that_is_created_again_counts_existing_groups(world: Queues) -> None:
     world.queue("q")
     world.group("g", "q")
     world.wait(1)
@@ -239,7 +239,7 @@ def test_figures_come_and_go_with_the_queue(world: Queues) -> None:
     assert world.gauges == there
 
 
-def test_a_queue_of_which_nothing_is_left_is_forgotten(world: Queues) -> None:
+def test_a_queue_without_objects_is_dropped(world: Queues) -> None:
     world.queue("q")
     world.group("g", "q")
     world.wait(1)

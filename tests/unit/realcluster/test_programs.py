@@ -40,7 +40,7 @@ def test_the_cache_is_of_one_version(tmp_path: Path) -> None:
     assert binaries.VERSION.startswith("v1.36.")
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_names_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(binaries.NoBinariesError, match="make real-apiserver"):
         binaries.find()
     monkeypatch.setenv(binaries.ASSETS, str(programs(tmp_path / "envtest", "etcd", "kube-apiserver")))
@@ -48,13 +48,13 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         binaries.find()
 
 
-def test_nothing_is_built_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_programs_are_not_built(capsys: pytest.CaptureFixture[str]) -> None:
     programs(binaries.cache(), *binaries.PROGRAMS)
     assert build.main() == 0
     assert "is there" in capsys.readouterr().out
 
 
-def test_without_go_it_is_said_what_is_needed(
+def test_missing_go_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -80,7 +80,7 @@ async def test_a_job_is_stored_with_its_defaults() -> None:
         assert stored["spec"]["tasks"][0]["maxRetry"] == 3
 
 
-async def test_a_refusal_names_everything_and_stores_nothing() -> None:
+async def test_a_refusal_lists_all_problems_and_stores_nothing() -> None:
     async with cluster() as on:
         status, answer = await on.job(minAvailable=9, queue="absent", plugins={"envy": []})
         assert (status, answer["reason"]) == (403, "Forbidden")
@@ -170,7 +170,7 @@ async def left_in_a_queue(on: Cluster) -> None:
     assert response.status == 200
 
 
-async def test_deleting_a_queue_says_what_is_left_in_it() -> None:
+async def test_deleting_a_queue_reports_its_remaining_jobs() -> None:
     async with cluster() as on:
         await left_in_a_queue(on)
         response = await on.transport.request("DELETE", kinds.QUEUE.path("", "q"))

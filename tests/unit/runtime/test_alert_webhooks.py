@@ -120,7 +120,7 @@ async def test_after_its_time_it_is_given_up_with_the_last_problem() -> None:
         assert it.clock.slept == [1.0, 2.0]
 
 
-async def test_who_is_gone_for_good_is_not_asked_again() -> None:
+async def test_a_permanent_refusal_is_not_retried() -> None:
     async with webhook_server(410) as it:
         it.post()
         assert not (await it.outcome()).delivered

@@ -117,7 +117,7 @@ def registry(*classes: type) -> Registry:
         (OwnPod, "it reads pods as MyPod, others here as Pod; use theirs"),
     ],
 )
-def test_one_that_cannot_be_made_is_left_out_and_said(odd: type, reported: str) -> None:
+def test_a_controller_that_raises_is_skipped_and_logged(odd: type, reported: str) -> None:
     found = registry(Plain, WithContext, odd)
     with capture_logs() as logs:
         made = make_controllers(found, found.names(entrypoints.CONTROLLERS), ControllerContext(scheduler_names=("x",)))
@@ -128,7 +128,7 @@ def test_one_that_cannot_be_made_is_left_out_and_said(odd: type, reported: str) 
     assert reported in log["error"]
 
 
-def test_each_resource_is_read_with_the_struct_that_says_most() -> None:
+def test_each_resource_has_the_most_detailed_struct() -> None:
     class Mine(ApiObject):
         spec: dict[str, Any] = {}
 

@@ -220,7 +220,7 @@ async def test_a_timer_of_a_later_stage_starts_after_the_one_before_and_comes_ba
         assert (due, fired.cause, on.state[-1]) == (1010.0, on.last(Answered).seq, "TimerFired")
 
 
-async def test_a_question_about_a_job_that_is_gone_is_answered_with_nothing() -> None:
+async def test_a_question_about_a_deleted_job_has_an_empty_answer() -> None:
     policy = Restarts()
     async with bench(policy) as on:
         for kind in (kinds.JOB, kinds.POD, kinds.PRIORITY_CLASS):
@@ -237,7 +237,7 @@ class Indexed(Restarts):
     indexes = (kinds.NODE.resource,)
 
 
-async def test_what_a_policy_wants_to_read_is_watched_waited_for_and_given_to_it() -> None:
+async def test_kinds_that_a_policy_reads_are_listed_before_it_is_asked() -> None:
     policy = Indexed()
     async with bench(policy) as on:
         assert "nodes" in on.informers.watched

@@ -52,7 +52,7 @@ async def test_a_task_is_as_late_as_its_pod_is_old() -> None:
     assert probe.samples == {"task_scheduling_latency_milliseconds Bound": pytest.approx(clock.now() * 1000)}
 
 
-def test_a_session_says_which_plugin_has_opened() -> None:
+def test_a_session_reports_opened_plugins() -> None:
     world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"))
     opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
     opened = [point.opened for point in run_cycle(world.state, world.profile, opening)]

@@ -43,7 +43,7 @@ def check(port: int, path: str = "", timeout: float = 5.0) -> CheckEndpoint:
 
 
 @pytest.mark.parametrize(("path", "status"), [("/200", 200), ("204", 204), ("/302", 302), ("/503", 503), ("", 200)])
-async def test_what_a_server_says(path: str, status: int) -> None:
+async def test_results_of_checks(path: str, status: int) -> None:
     async with server() as port:
         assert (await NetworkEndpoints().check(check(port, path)))[0] == status
 

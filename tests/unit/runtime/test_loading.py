@@ -175,16 +175,16 @@ class Empty:
         (entrypoints.JOB_PLUGINS, "banner", "is a str"),
     ],
 )
-def test_a_nonconforming_class_is_reported_with_what_is_missing(group: str, factory: Any, problem: str) -> None:
+def test_a_nonconforming_class_is_reported_with_the_missing_parts(group: str, factory: Any, problem: str) -> None:
     assert any(problem in found for found in problems(group, factory))
 
 
-def test_what_conforms_has_no_problems() -> None:
+def test_a_conforming_class_has_no_problems() -> None:
     maker: Callable[..., Any] = lambda given: Good(dict(given))  # noqa: E731 - a function as a factory
     assert problems(entrypoints.LIFECYCLE_POLICIES, Good) == problems(entrypoints.ACTIONS, maker) == []
 
 
-def test_everything_that_is_installed_conforms() -> None:
+def test_all_installed_classes_conform() -> None:
     registry = discover()
     for group in (
         entrypoints.SCHEDULER_PLUGINS,
@@ -217,7 +217,7 @@ def test_a_mounted_policy_is_not_run_before_it_is_asked_for(tmp_path: Path) -> N
         registry.get(entrypoints.LIFECYCLE_POLICIES, "bad")
 
 
-def test_a_named_class_that_is_no_policy_is_reported_with_what_is_missing(tmp_path: Path) -> None:
+def test_a_named_class_that_is_no_policy_is_reported(tmp_path: Path) -> None:
     write(tmp_path, "odd.py", POLICY.format(cls="Fine", name="good") + 'class Odd:\n    name = "odd"\n')
     registry = discover(policies_dirs=[tmp_path])
     assert registry.get(entrypoints.LIFECYCLE_POLICIES, "good").name == "good"
@@ -235,13 +235,13 @@ def test_a_named_class_that_is_no_policy_is_reported_with_what_is_missing(tmp_pa
         ),
     ],
 )
-def test_a_mounted_policy_that_cannot_be_asked_says_why(tmp_path: Path, body: str, missing: str) -> None:
+def test_an_unusable_mounted_policy_is_reported(tmp_path: Path, body: str, missing: str) -> None:
     write(tmp_path, "odd.py", f'class Odd:\n    name = "odd"\n    {body}\n')
     with pytest.raises(PluginError, match=missing):
         discover(policies_dirs=[tmp_path]).get(entrypoints.LIFECYCLE_POLICIES, "odd")
 
 
-def test_a_file_of_one_kind_is_reported_with_what_its_class_is_missing(tmp_path: Path) -> None:
+def test_a_file_of_one_group_is_reported_with_the_missing_parts(tmp_path: Path) -> None:
     write(tmp_path, "mine.py", 'class Mine:\n    name = "mine-controller"\n')
     with pytest.raises(
         MountError, match=r"mine.py: holds no class that is a controller; class Mine has no method start"

@@ -56,7 +56,7 @@ def test_the_standard_librarys_warnings_come_the_same_way(form: str) -> None:
     assert "slow callback" in out.getvalue()
 
 
-def test_unknown_levels_and_forms_are_named() -> None:
+def test_unknown_levels_and_formats_are_named() -> None:
     with pytest.raises(ValueError, match='"loud" is unknown; use one of debug'):
         logs.set_up(level="loud")
     with pytest.raises(ValueError, match="use json or console"):

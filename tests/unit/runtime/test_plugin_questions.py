@@ -51,7 +51,7 @@ async def test_answers_come_in_the_order_of_the_questions() -> None:
         (200, b" " * (MAX_ANSWER_BYTES + 1), "larger than 10 MiB"),
     ],
 )
-async def test_what_is_no_answer_is_a_fault(status: int, body: bytes, fault: str) -> None:
+async def test_invalid_answers_are_faults(status: int, body: bytes, fault: str) -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(status=status, body=body)
 

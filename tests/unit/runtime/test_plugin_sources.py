@@ -105,7 +105,7 @@ async def steady(feed: Feed) -> None:
     await anyio.sleep_forever()
 
 
-async def test_what_a_source_says_is_an_event_under_the_plugins_name() -> None:
+async def test_facts_of_a_source_are_events_with_the_plugins_name() -> None:
     recorder = Recorder()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(recorder.host.run)
@@ -181,7 +181,7 @@ async def test_a_new_plugin_restarts_its_source_and_unchanged_metrics_continue()
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_the_state_keeps_what_was_said(whole: bool) -> None:
+def test_the_state_keeps_published_facts(whole: bool) -> None:
     inputs = Inputs()
     assert inputs.observe_facts(FactsSaid(source="s", facts={"a": 1, "b": 2}))
     assert not inputs.observe_facts(FactsSaid(source="s", facts={"a": 1}))
@@ -193,7 +193,7 @@ def test_the_state_keeps_what_was_said(whole: bool) -> None:
     assert dict(inputs.facts("other")) == {}
 
 
-async def test_a_plugin_whose_sources_cannot_be_had_goes_on_without_them() -> None:
+async def test_a_plugin_whose_sources_raise_runs_without_them() -> None:
     class Broken(Plugin):
         def sources(self) -> Mapping[str, Source]:
             msg = "no list today"

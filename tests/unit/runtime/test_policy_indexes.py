@@ -18,7 +18,7 @@ def seen(change: Change, obj: Pod) -> Observed:
     return Observed(resource="pods", change=change, object=obj)
 
 
-def test_changes_are_folded_and_a_question_keeps_what_it_read() -> None:
+def test_reads_within_a_question_are_stable() -> None:
     indexes = ObjectIndexes()
     assert not indexes
     indexes.fold(seen(Change.APPEARED, pod("ignored")))
@@ -36,7 +36,7 @@ def test_changes_are_folded_and_a_question_keeps_what_it_read() -> None:
         later["ns/a"]
 
 
-def test_what_has_no_namespace_goes_by_its_name() -> None:
+def test_cluster_scoped_objects_are_read_by_name() -> None:
     indexes = ObjectIndexes()
     indexes.add("nodes", [Node(metadata=ObjectMeta(name="n"))])
     view = indexes.view(["nodes"])["nodes"]

@@ -78,7 +78,7 @@ def test_a_config_map_may_hold_it(tmp_path: Path, capsys: pytest.CaptureFixture[
     ],
 )
 @pytest.mark.parametrize("text", ["", "# nothing yet\n---\n"])
-def test_an_empty_file_is_reported_with_what_would_take_effect(
+def test_an_empty_file_is_reported_with_the_defaults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, name: str, code: int, said: str
 ) -> None:
     file = tmp_path / name
@@ -101,5 +101,5 @@ def test_an_empty_key_of_a_config_map_is_reported_by_its_name(
     ("text", "whose"),
     [("policies: []", True), ("policies:\n- [", True), ('actions: "a"', False), ("", False), ("a: [", False)],
 )
-def test_whose_a_file_is(text: str, whose: bool) -> None:
+def test_owner_of_a_configuration_file(text: str, whose: bool) -> None:
     assert is_controller_configuration(text) == whose

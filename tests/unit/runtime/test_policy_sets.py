@@ -149,7 +149,7 @@ def test_indexes_are_kinds() -> None:
     assert load("policies:\n- name: growing\n").indexes == (kinds.NODE,)
 
 
-def test_without_a_file_what_is_installed_gives_the_declared_policy_inline() -> None:
+def test_without_a_file_the_declared_policy_runs_inline() -> None:
     installed = discover()
     configuration = parse("", installed.names(entrypoints.LIFECYCLE_POLICIES))
     made = PolicySet.load(configuration, installed, strict=True).everywhere
@@ -187,7 +187,7 @@ def test_an_invalid_name_in_a_job_is_reported(name: str, arguments: str, message
     assert message in member.fault
 
 
-def test_the_roster_says_what_is_wanted_of_whom() -> None:
+def test_the_roster_contains_the_events_of_each_policy() -> None:
     policies = load("policies:\n- name: listening\n")
     roster = policies.roster({})
     assert roster.wants(job(), PolicyEvent.TICK)

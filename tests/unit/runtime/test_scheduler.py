@@ -98,7 +98,7 @@ async def test_nothing_is_decided_before_everything_is_listed_and_none_while_rel
         assert [batch.group for batch in rig.batches] == ["ns/a", "ns/b"]
 
 
-async def test_who_does_not_lead_does_not_decide() -> None:
+async def test_without_leadership_no_cycle_opens() -> None:
     leading = False
     rig = Rig(leading=lambda: leading)
     async with rig.running(*CLUSTER, *gang("a", 2)):
@@ -171,7 +171,7 @@ async def test_a_plugin_that_raises_ends_the_cycle_and_not_the_scheduler(caplog:
         assert sorted(batch.group for batch in rig.batches) == ["ns/bad", "ns/good"]
 
 
-async def test_a_configuration_whose_plugin_raises_gives_way_to_the_last_good_one() -> None:
+async def test_a_configuration_whose_plugin_raises_is_rolled_back() -> None:
     good = "actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}]}]"
     probe = Series()
     rig = Rig(more_plugins={"broken": Broken}, configuration=good, probe=probe)
@@ -189,7 +189,7 @@ async def test_a_configuration_whose_plugin_raises_gives_way_to_the_last_good_on
         assert sum(bool(event.fault) for event in rig.closed) == 1
 
 
-async def test_a_configuration_takes_effect_between_cycles_and_a_bad_one_changes_nothing() -> None:
+async def test_a_configuration_takes_effect_between_cycles_unless_invalid() -> None:
     rig = Rig()
     async with rig.running(*CLUSTER):
         with pytest.raises(ConfigurationError, match="did you mean"):
@@ -224,7 +224,7 @@ WITH_READER = "actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}, {n
 WITHOUT = "actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}]}]"
 
 
-async def test_what_plugins_read_is_watched_and_nothing_else() -> None:
+async def test_only_resources_that_plugins_read_are_watched() -> None:
     rig = Rig(more_plugins={"reader": Reader}, configuration=WITHOUT)
     quotas = kinds.RESOURCE_QUOTA.resource
     async with rig.running(*CLUSTER, synced=False):
@@ -250,7 +250,7 @@ async def test_what_plugins_read_is_watched_and_nothing_else() -> None:
         assert quotas not in rig.informers.asked
 
 
-async def test_a_plugin_that_watches_what_it_may_not_is_refused_with_the_file() -> None:
+async def test_a_plugin_that_watches_a_forbidden_resource_is_refused() -> None:
     class Nosy(Reader):
         name = "nosy"
         watches = ("secrets",)
@@ -260,7 +260,7 @@ async def test_a_plugin_that_watches_what_it_may_not_is_refused_with_the_file() 
         rig.scheduler.configure("actions: allocate\ntiers: [{plugins: [{name: nosy}]}]")
 
 
-async def test_nothing_is_decided_before_what_plugins_read_is_listed() -> None:
+async def test_no_decision_before_resources_of_plugins_are_listed() -> None:
     rig = Rig(more_plugins={"reader": Reader}, configuration=WITH_READER)
     async with rig.running(*CLUSTER, *gang("a", 2), synced=False):
         rig.sync(REQUIRED_RESOURCES)

@@ -77,7 +77,7 @@ operations = st.lists(
 
 
 @given(operations, st.integers(0, 20))
-def test_what_is_due_is_what_was_started_last_and_not_stopped(steps: list[tuple[str, int, int]], now: int) -> None:
+def test_due_timers_are_the_last_started_that_were_not_stopped(steps: list[tuple[str, int, int]], now: int) -> None:
     queue, fired, model = TimerQueue(), list[tuple[int, int]](), dict[int, int]()
     for operation, name, due in steps:
         if operation == "start":

@@ -31,7 +31,7 @@ def changed(name: str = "p", namespace: str = "ns", change: Change = Change.CHAN
         (Wake("pods", "ns", "p", gone=True), changed(change=Change.GONE), True),
     ],
 )
-def test_what_a_change_wakes(wake: Wake, event: Observed, woken: bool) -> None:
+def test_timers_that_a_change_fires(wake: Wake, event: Observed, woken: bool) -> None:
     wakes = Wakes()
     assert not wakes
     wakes.wait("timer", (wake,))

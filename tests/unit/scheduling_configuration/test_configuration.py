@@ -128,7 +128,7 @@ def test_hierarchical_drf_and_proportion_are_refused_in_one_tier_only() -> None:
         ("actions: allocate\nconfigurations: [{name: allocate}, {name: allocate}]", "is configured twice"),
     ],
 )
-def test_a_bad_file_says_what_is_wrong(text: str, expected: str) -> None:
+def test_errors_of_an_invalid_file(text: str, expected: str) -> None:
     assert any(expected in problem for problem in problems(text)), problems(text)
 
 
@@ -181,12 +181,12 @@ metrics:
         ("prometheus", "metrics must be a mapping"),
     ],
 )
-def test_a_wrong_metrics_section_says_what_is_wrong(section: str, expected: str) -> None:
+def test_errors_of_an_invalid_metrics_section(section: str, expected: str) -> None:
     found = problems(f"actions: allocate\nmetrics: {section}\n")
     assert any(expected in problem for problem in found), found
 
 
-def test_metrics_without_a_type_poll_nothing_and_say_so() -> None:
+def test_metrics_without_a_type_cause_a_warning() -> None:
     configuration = parsed("actions: allocate\nmetrics: {interval: 10s}")
     assert configuration.metrics is None
     assert [str(warning) for warning in configuration.warnings] == [

@@ -25,7 +25,7 @@ def test_the_example_has_no_findings() -> None:
     assert found(FILES["complete.conf"]) == []
 
 
-def test_lint_says_what_the_page_shows() -> None:
+def test_lint_prints_the_output_on_the_page() -> None:
     shown = re.findall(r"^wrong\.conf:(.*)$", PAGE, re.MULTILINE)
     assert found(FILES["wrong.conf"]) == shown
 

@@ -57,7 +57,7 @@ metrics: {type: promtheus, interval: 30, tls: {insecureSkipVerify: 3}}
     ]
 
 
-def test_what_is_not_available_yet_is_an_error_or_a_warning_as_asked() -> None:
+def test_unavailable_features_are_errors_or_warnings() -> None:
     text = """actions: "allocate"
 tiers:
 - plugins:
@@ -210,7 +210,7 @@ def test_a_configmap_as_json_and_a_list_are_found_with_the_place_of_the_text() -
     assert [(each.text, each.place(2, 1)) for each in found] == [("actions: allocate\ntiers: []\n", (2, 36))]
 
 
-def test_what_is_no_manifest_is_no_configmap() -> None:
+def test_a_text_that_is_no_manifest_is_no_configmap() -> None:
     assert excerpts("actions: allocate") is None
     assert excerpts("a: [") is None
     assert excerpts("apiVersion: v1\nkind: ConfigMap\n") == []

@@ -83,7 +83,7 @@ def test_any_text_is_an_expression_or_an_error(text: str) -> None:
         compile_expression(text, {"a": DYN})
 
 
-def test_an_error_is_absorbed_by_what_decides() -> None:
+def test_an_error_is_absorbed_by_the_deciding_operand() -> None:
     assert value_of("1 / a == 1 || true", a=0) is True
     assert value_of("1 / a == 1 && false", a=0) is False
     assert value_of("[0, 1].exists(x, 1 / x == 1)") is True
@@ -91,7 +91,7 @@ def test_an_error_is_absorbed_by_what_decides() -> None:
         value_of("1 / a == 1 || false", a=0)
 
 
-def test_what_runs_away_is_stopped() -> None:
+def test_expensive_expressions_are_stopped() -> None:
     many = list(range(1000))
     with pytest.raises(CostExceeded):
         value_of("a.all(x, a.all(y, a.all(z, x + y + z >= 0)))", a=many)
@@ -151,7 +151,7 @@ def test_a_wanted_type_is_required() -> None:
         compile_expression("int('x') == 1", {})
 
 
-def test_variables_that_are_read_are_known() -> None:
+def test_read_variables_are_determined() -> None:
     program = compile_expression("a.exists(b, b == c)", {"a": DYN, "c": DYN, "d": DYN})
     assert program.uses == {"a", "c"}
 
