@@ -329,6 +329,8 @@ class Scenario:
     conf: str | None = None
     cycles: int = 1
     """Number of cycles; the decisions of each are carried out before the next."""
+    now: float = 1000.0
+    """Time of the first cycle, as a Unix timestamp; a cycle takes one second."""
     binds: Mapping[str, str] = field(default_factory=dict)
     """The node of each pod that is bound."""
     bind_order: Sequence[str] | None = None
@@ -352,7 +354,7 @@ class Scenario:
 
     def check(self) -> None:
         """Run the cycles, and compare the decisions."""
-        world = World(*self.cluster, conf=self.conf).run(self.cycles)
+        world = World(*self.cluster, conf=self.conf, now=self.now).run(self.cycles)
         decided: dict[str, object] = {"evicts": sorted(world.evictions)}
         expected: dict[str, object] = {"evicts": sorted(self.evicts)}
         if self.binds or (self.bind_order is None and self.bind_counts is None):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.strategyfit import ResourceStrategyFit
 
-from tests.scenario.scheduling.harness import World, group, node, pod
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, scenarios
 from tests.unit.scheduling_plugins.nodeviews import NodesView, make_node
 from tests.unit.scheduling_plugins.views import make_shape
 from volcanoio.framework.arguments import ArgumentError
@@ -32,42 +32,64 @@ SPREAD_CPU_PACK_GPU = conf("""{resources: {cpu: {type: LeastAllocated}, "nvidia.
       weight: 3}}}""")
 
 
-def bound(world: World, name: str = "p") -> str:
-    """Run a cycle, and return the node of a pod."""
-    world.cycle()
-    return world.binds.get(name, "")
+SCARCE_T4 = conf(f"{{resourceStrategyFitWeight: 0, sra: {{enable: true, resources: {T4}, weight: 5}}}}")
 
 
-def test_with_least_allocated_the_less_used_node_is_chosen() -> None:
-    others = (pod("old", on="n1", phase="Running", cpu="2"), group("g", 1), pod("p", "g", cpu="1"))
-    assert bound(World(node("n1"), node("n2"), *others, conf=SPREAD_CPU_PACK_GPU)) == "n2"
+MORE_USED_N1 = (node("n1"), node("n2"), pod("old", on="n1", phase="Running", cpu="2"), group("g", 1))
+T4_ON_N1 = (node("n1", **{T4: "4"}), node("n2"), group("g", 1))
 
 
-def test_with_most_allocated_the_more_used_node_is_chosen_also_for_a_resource_prefix() -> None:
-    nodes = (node("n1", **{GPU: "8"}), node("n2", **{GPU: "8"}))
-    old = pod("old", on="n1", phase="Running", cpu="2", **{GPU: "4"})
-    world = World(*nodes, old, group("g", 1), pod("p", "g", cpu="1", **{GPU: "1"}), conf=SPREAD_CPU_PACK_GPU)
-    assert bound(world) == "n1"
-
-
-def test_an_annotation_of_the_pod_overrides_the_strategy_unless_it_is_invalid() -> None:
-    old = pod("old", on="n1", phase="Running", cpu="2")
-    strategy = {
-        "volcano.sh/resource-strategy-scoring-type": "MostAllocated",
-        "volcano.sh/resource-strategy-weight": '{"cpu": 1}',
+def strategy(scoring_type: str, weight: str) -> dict[str, str]:
+    """Return annotations that override the strategy."""
+    return {
+        "volcano.sh/resource-strategy-scoring-type": scoring_type,
+        "volcano.sh/resource-strategy-weight": weight,
     }
-    packed = pod("p", "g", cpu="1", annotations=strategy)
-    assert bound(World(node("n1"), node("n2"), old, group("g", 1), packed, conf=SPREAD_CPU_PACK_GPU)) == "n1"
-    strategy["volcano.sh/resource-strategy-weight"] = "{"
-    spread = pod("p", "g", cpu="1", annotations=strategy)
-    assert bound(World(node("n1"), node("n2"), old, group("g", 1), spread, conf=SPREAD_CPU_PACK_GPU)) == "n2"
 
 
-def test_pods_that_do_not_request_a_scarce_resource_avoid_its_nodes() -> None:
-    text = conf(f"{{resourceStrategyFitWeight: 0, sra: {{enable: true, resources: {T4}, weight: 5}}}}")
-    nodes = (node("n1", **{T4: "4"}), node("n2"))
-    assert bound(World(*nodes, group("g", 1), pod("p", "g", cpu="1"), conf=text)) == "n2"
-    assert bound(World(*nodes, group("g", 1), pod("p", "g", cpu="1", **{T4: "1"}), conf=text)) == "n1"
+@scenarios(
+    Scenario(
+        name="with LeastAllocated the less used node is chosen",
+        cluster=[*MORE_USED_N1, pod("p", "g", cpu="1")],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="with MostAllocated for a prefix of resource names the more used node is chosen",
+        cluster=[
+            node("n1", **{GPU: "8"}),
+            node("n2", **{GPU: "8"}),
+            pod("old", on="n1", phase="Running", cpu="2", **{GPU: "4"}),
+            group("g", 1),
+            pod("p", "g", cpu="1", **{GPU: "1"}),
+        ],
+        binds={"p": "n1"},
+    ),
+    Scenario(
+        name="an annotation of the pod overrides the strategy",
+        cluster=[*MORE_USED_N1, pod("p", "g", cpu="1", annotations=strategy("MostAllocated", '{"cpu": 1}'))],
+        binds={"p": "n1"},
+    ),
+    Scenario(
+        name="an annotation that cannot be parsed is ignored",
+        cluster=[*MORE_USED_N1, pod("p", "g", cpu="1", annotations=strategy("MostAllocated", "{"))],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="a pod that does not request a scarce resource avoids its nodes",
+        conf=SCARCE_T4,
+        cluster=[*T4_ON_N1, pod("p", "g", cpu="1")],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="a pod that requests a scarce resource uses its nodes",
+        conf=SCARCE_T4,
+        cluster=[*T4_ON_N1, pod("p", "g", cpu="1", **{T4: "1"})],
+        binds={"p": "n1"},
+    ),
+    conf=SPREAD_CPU_PACK_GPU,
+)
+def test_resource_strategy_fit(scenario: Scenario) -> None:
+    scenario.check()
 
 
 def test_cpu_is_kept_free_in_proportion_to_an_idle_scarce_resource() -> None:
@@ -80,7 +102,8 @@ def test_cpu_is_kept_free_in_proportion_to_an_idle_scarce_resource() -> None:
     assert len(world.binds) == 2, "2 GPUs x 4 cores stay free"
     world.put(group("g", 1))
     world.put(pod("with", "g", cpu="8", **{GPU: "2"}))
-    assert bound(world, "with") == "n1", "a pod that requests it may use all"
+    world.cycle()
+    assert world.binds["with"] == "n1", "a pod that requests it may use all"
 
 
 @pytest.mark.parametrize("arguments", [{}, {"resources": {}}, {"resourceStrategyFitWeight": -1}])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from volcanoio_plugins.scheduling.sla import Sla
 
-from tests.scenario.scheduling.harness import World, group, node, pod
+from tests.scenario.scheduling.harness import Scenario, group, node, pod, scenarios
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.model.base import Manifest
 
@@ -25,41 +25,81 @@ tiers:
 """
 
 
-def waiting_job(name: str, waiting: str = "", key: str = "sla-waiting-time", **spec: Any) -> Manifest:
+def waiting_job(name: str, waiting_time: str = "", key: str = "sla-waiting-time", **spec: Any) -> Manifest:
+    """Return a job that only sla would enqueue, as it does not fit, with that waiting time in an annotation."""
     manifest = group(name, 1, minResources={"cpu": "100"}, **spec)
-    manifest["metadata"]["annotations"] = {key: waiting} if waiting else {}
+    manifest["metadata"]["annotations"] = {key: waiting_time} if waiting_time else {}
     return manifest
 
 
-def phase(at: float, of: Manifest, arguments: str = "{}") -> str:
-    world = World(node("n1"), of, now=START + at, conf=CONF.replace("{arguments}", arguments))
-    world.cycle()
-    return world.phase(of["metadata"]["name"])
+def conf(arguments: str = "{}") -> str:
+    """Return a configuration with arguments of sla, whose later tier enqueues only what fits."""
+    return CONF.replace("{arguments}", arguments)
 
 
-@pytest.mark.parametrize("key", ["sla-waiting-time", "volcano.sh/sla-waiting-time"])
-def test_a_job_that_has_waited_too_long_is_enqueued_even_if_later_tiers_reject_it(key: str) -> None:
-    assert phase(59, waiting_job("a", "1m", key)) == "Pending"
-    assert phase(61, waiting_job("a", "1m", key)) == "Inqueue"
-
-
-def test_the_argument_applies_to_jobs_without_a_valid_annotation() -> None:
-    arguments = "{sla-waiting-time: 1m}"
-    assert phase(61, waiting_job("a"), arguments) == "Inqueue"
-    assert phase(61, waiting_job("a", "1h"), arguments) == "Pending"
-    assert phase(61, waiting_job("a", "soon"), arguments) == "Inqueue", "an invalid duration is ignored"
-
-
-def test_jobs_are_ordered_by_deadline_and_jobs_without_one_come_last() -> None:
-    jobs = [
-        waiting_job("a", phase="Inqueue"),
-        waiting_job("b", "2h", phase="Inqueue"),
-        waiting_job("c", "1h", phase="Inqueue"),
-    ]
-    pods = [pod(f"{name}-p", name, cpu="1") for name in "abc"]
-    world = World(node("n1", cpu="1"), *jobs, *pods, conf=CONF.replace("{arguments}", "{}"))
-    world.cycle()
-    assert set(world.binds) == {"c-p"}
+@scenarios(
+    Scenario(
+        name="a job whose waiting time is not over is not enqueued if a later tier rejects it",
+        now=START + 59,
+        cluster=[node("n1"), waiting_job("a", "1m")],
+        phases={"a": "Pending"},
+    ),
+    Scenario(
+        name="a job whose waiting time is over is enqueued even if a later tier rejects it",
+        now=START + 61,
+        cluster=[node("n1"), waiting_job("a", "1m")],
+        phases={"a": "Inqueue"},
+    ),
+    Scenario(
+        name="with the prefixed annotation too a job is not enqueued before its waiting time is over",
+        now=START + 59,
+        cluster=[node("n1"), waiting_job("a", "1m", "volcano.sh/sla-waiting-time")],
+        phases={"a": "Pending"},
+    ),
+    Scenario(
+        name="with the prefixed annotation too a job is enqueued once its waiting time is over",
+        now=START + 61,
+        cluster=[node("n1"), waiting_job("a", "1m", "volcano.sh/sla-waiting-time")],
+        phases={"a": "Inqueue"},
+    ),
+    Scenario(
+        name="the argument applies to a job without annotation",
+        conf=conf("{sla-waiting-time: 1m}"),
+        now=START + 61,
+        cluster=[node("n1"), waiting_job("a")],
+        phases={"a": "Inqueue"},
+    ),
+    Scenario(
+        name="the annotation is used instead of the argument",
+        conf=conf("{sla-waiting-time: 1m}"),
+        now=START + 61,
+        cluster=[node("n1"), waiting_job("a", "1h")],
+        phases={"a": "Pending"},
+    ),
+    Scenario(
+        name="the argument applies to a job whose annotation is not a duration",
+        conf=conf("{sla-waiting-time: 1m}"),
+        now=START + 61,
+        cluster=[node("n1"), waiting_job("a", "soon")],
+        phases={"a": "Inqueue"},
+    ),
+    Scenario(
+        name="the job with the earliest deadline is placed first and jobs without one come last",
+        cluster=[
+            node("n1", cpu="1"),
+            waiting_job("a", phase="Inqueue"),
+            waiting_job("b", "2h", phase="Inqueue"),
+            waiting_job("c", "1h", phase="Inqueue"),
+            pod("a-p", "a", cpu="1"),
+            pod("b-p", "b", cpu="1"),
+            pod("c-p", "c", cpu="1"),
+        ],
+        binds={"c-p": "n1"},
+    ),
+    conf=conf(),
+)
+def test_sla(scenario: Scenario) -> None:
+    scenario.check()
 
 
 @pytest.mark.parametrize("given", ["0s", "tomorrow", 60])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.tdm import Tdm, Window, disruptions_allowed, window
 
-from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, pods, scenarios
 from tests.unit.scheduling_plugins.nodeviews import NodesView, make_node
 from tests.unit.scheduling_plugins.views import JobView, QueueData, SessionData, TaskView, tasks
 from volcanoio.framework.arguments import ArgumentError
@@ -41,31 +41,67 @@ def revocable(name: str, zone: str) -> Manifest:
     return node(name, labels={"volcano.sh/revocable-zone": zone})
 
 
-def placed(now: float, annotations: dict[str, str]) -> str:
-    job = (group("g", 1), pod("p", "g", cpu="1", annotations=annotations))
-    world = World(revocable("n1", "night"), node("n2"), *job, now=now, conf=CONF)
-    world.cycle()
-    return world.binds["p"]
+def one_pod(**annotations: str) -> list[Manifest]:
+    """Return a job of one pod with annotations `volcano.sh/...`, whose names have _ instead of -."""
+    keys = {f"volcano.sh/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return [group("g", 1), pod("p", "g", cpu="1", annotations=keys)]
 
 
-def test_preemptable_pods_use_revocable_nodes_while_the_window_is_open_and_over_midnight() -> None:
-    assert placed(at(23), PREEMPTABLE) == "n1"
-    assert placed(at(2), PREEMPTABLE) == "n1"
-    assert placed(at(7), PREEMPTABLE) == "n2"
-    assert placed(at(2), {"volcano.sh/revocable-zone": "*"}) == "n1"
+NODES = (revocable("n1", "night"), node("n2"))
 
 
-def test_other_pods_do_not_use_revocable_nodes() -> None:
-    assert placed(at(2), {}) == "n2"
-    assert placed(at(2), {"volcano.sh/preemptable": "false"}) == "n2"
-    assert placed(at(2), {"volcano.sh/revocable-zone": "night", **PREEMPTABLE}) == "n2", "only * means any zone"
-
-
-def test_the_window_of_a_zone_that_is_not_configured_is_closed() -> None:
-    job = (group("g", 1), pod("p", "g", cpu="1", annotations=PREEMPTABLE))
-    world = World(revocable("n1", "elsewhere"), *job, now=at(2), conf=CONF)
-    world.cycle()
-    assert world.binds == {}
+@scenarios(
+    Scenario(
+        name="a preemptable pod uses a revocable node while its window is open",
+        now=at(23),
+        cluster=[*NODES, *one_pod(preemptable="true")],
+        binds={"p": "n1"},
+    ),
+    Scenario(
+        name="a window is open over midnight",
+        now=at(2),
+        cluster=[*NODES, *one_pod(preemptable="true")],
+        binds={"p": "n1"},
+    ),
+    Scenario(
+        name="a preemptable pod does not use a revocable node while its window is closed",
+        now=at(7),
+        cluster=[*NODES, *one_pod(preemptable="true")],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="a pod with revocable zone * is preemptable",
+        now=at(2),
+        cluster=[*NODES, *one_pod(revocable_zone="*")],
+        binds={"p": "n1"},
+    ),
+    Scenario(
+        name="a pod without annotations does not use a revocable node",
+        now=at(2),
+        cluster=[*NODES, *one_pod()],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="a pod that is not preemptable does not use a revocable node",
+        now=at(2),
+        cluster=[*NODES, *one_pod(preemptable="false")],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="a pod with a revocable zone other than * does not use a revocable node",
+        now=at(2),
+        cluster=[*NODES, *one_pod(revocable_zone="night", preemptable="true")],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="the window of a zone that is not configured is closed",
+        now=at(2),
+        cluster=[revocable("n1", "elsewhere"), *one_pod(preemptable="true")],
+    ),
+    conf=CONF,
+)
+def test_which_nodes_are_used(scenario: Scenario) -> None:
+    scenario.check()
 
 
 def test_a_pod_that_waits_for_the_window_is_bound_when_it_opens() -> None:

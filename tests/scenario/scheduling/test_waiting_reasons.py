@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pods, queue, scenarios
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.status.closing import REPEAT_SECONDS
 from volcanoio.framework.effects import Patch
@@ -44,6 +44,73 @@ def running_gang(name: str, cores: int, on: str = "n0", queue: str = "default") 
     ]
 
 
+def closed(manifest: Manifest) -> Manifest:
+    """Set the state of a queue to Closed, and return it."""
+    manifest["status"]["state"] = "Closed"
+    return manifest
+
+
+@scenarios(
+    Scenario(
+        name="a gang larger than the idle cluster waits because the cluster is too small",
+        cluster=[*FOUR, group("new", 99, minResources={"cpu": "99", "memory": "1Gi"})],
+        cycles=3,
+        conditions={
+            "new": (
+                "Unschedulable",
+                "ClusterInsufficient",
+                (
+                    "resource in cluster is insufficient: insufficient cpu"
+                    " (queue default: needs cpu 99; the cluster has 32, its largest node 8)"
+                ),
+            )
+        },
+    ),
+    Scenario(
+        name="a gang waits because the cluster is too small for it beside an enqueued gang",
+        cluster=[*FOUR, *(group(name, 30, minResources={"cpu": "30"}) for name in ("a", "b"))],
+        cycles=3,
+        conditions={
+            "b": (
+                "Unschedulable",
+                "ClusterInsufficient",
+                (
+                    "resource in cluster is insufficient: insufficient cpu"
+                    " (queue default: needs cpu 30; the cluster has 32, in use 0, admitted 30, limit 38.4)"
+                ),
+            )
+        },
+    ),
+    Scenario(
+        name="a gang in a cluster that is in use gets volcanos reason and the amounts",
+        cluster=[
+            *FOUR,
+            *(each for at in range(4) for each in running_gang(f"old{at}", 8, on=f"n{at}")),
+            group("new", 8, minResources={"cpu": "8"}),
+        ],
+        cycles=3,
+        conditions={
+            "new": (
+                "Unschedulable",
+                "ClusterOverused",
+                (
+                    "resource in cluster is overused: overused cpu"
+                    " (queue default: needs cpu 8; the cluster has 32, in use 32, admitted 0, limit 38.4)"
+                ),
+            )
+        },
+    ),
+    Scenario(
+        name="a gang in a closed queue waits because the queue is closed",
+        cluster=[*FOUR, closed(queue("closed")), group("new", 4, queue="closed", minResources={"cpu": "4"})],
+        cycles=3,
+        conditions={"new": ("Unschedulable", "QueueClosed", "queue closed is not open")},
+    ),
+)
+def test_the_condition_names_the_reason_and_the_amounts(scenario: Scenario) -> None:
+    scenario.check()
+
+
 def test_a_gang_beyond_the_capability_of_its_queue_shows_need_use_and_limit() -> None:
     world = World(
         *FOUR,
@@ -55,37 +122,6 @@ def test_a_gang_beyond_the_capability_of_its_queue_shows_need_use_and_limit() ->
     text = "queue resource quota insufficient: insufficient cpu (queue small: needs cpu 4, in use 1, limit 2)"
     assert why(world, "new") == ("QueueQuotaInsufficient", text)
     assert [event for event in world.recorded if event[0] == "new"] == [("new", "Unschedulable", text)]
-
-
-def test_a_gang_larger_than_the_idle_cluster_waits_because_the_cluster_is_too_small() -> None:
-    world = World(*FOUR, group("new", 99, minResources={"cpu": "99", "memory": "1Gi"}))
-    world.run(3)
-    reason, message = why(world, "new")
-    assert reason == "ClusterInsufficient"
-    assert message == (
-        "resource in cluster is insufficient: insufficient cpu"
-        " (queue default: needs cpu 99; the cluster has 32, its largest node 8)"
-    )
-
-
-def test_a_gang_waits_because_the_cluster_is_too_small_for_it_beside_enqueued_gangs() -> None:
-    world = World(*FOUR, *(group(name, 30, minResources={"cpu": "30"}) for name in ("a", "b")))
-    world.run(3)
-    assert why(world, "b")[1] == (
-        "resource in cluster is insufficient: insufficient cpu"
-        " (queue default: needs cpu 30; the cluster has 32, in use 0, admitted 30, limit 38.4)"
-    )
-
-
-def test_a_gang_in_a_full_cluster_gets_volcanos_reason_with_amounts() -> None:
-    old = [each for at in range(4) for each in running_gang(f"old{at}", 8, on=f"n{at}")]
-    world = World(*FOUR, *old, group("new", 8, minResources={"cpu": "8"}))
-    world.run(3)
-    amounts = "queue default: needs cpu 8; the cluster has 32, in use 32, admitted 0, limit 38.4"
-    assert why(world, "new") == (
-        "ClusterOverused",
-        f"resource in cluster is overused: overused cpu ({amounts})",
-    )
 
 
 def test_the_condition_ends_once_the_gang_is_enqueued() -> None:
@@ -131,14 +167,6 @@ def test_a_restarted_scheduler_does_not_write_all_conditions_again() -> None:
     successor.run(5)
     assert why(successor, "new")[1].endswith("limit 2)")
     assert writes(successor, "new") == []
-
-
-def test_a_gang_in_a_closed_queue_waits_because_it_is_closed() -> None:
-    closed = queue("closed")
-    closed["status"] = {"state": "Closed"}
-    world = World(*FOUR, closed, group("new", 4, queue="closed", minResources={"cpu": "4"}))
-    world.run(3)
-    assert why(world, "new") == ("QueueClosed", "queue closed is not open")
 
 
 def test_waiting_gangs_of_a_deleted_queue_get_the_reason_at_once() -> None:

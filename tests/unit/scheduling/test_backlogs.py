@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from tests.scenario.scheduling.harness import World, group, node, pods, priority_class, queue
 from volcanoio.engine.scheduling.cluster import task_transitions
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.ordering import backlogs
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
-from volcanoio.model.base import Manifest
 from volcanoio.model.scheduling import PodGroupPhase
 
 Result = TypeVar("Result")
@@ -30,15 +29,6 @@ STEPS = st.lists(
     ),
     max_size=30,
 )
-
-
-def class_(name: str, value: int) -> Manifest:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name, "uid": name},
-        "value": value,
-    }
 
 
 def ended(steps: Generator[None, None, Result]) -> Result:
@@ -84,7 +74,7 @@ def test_cached_backlogs_equal_newly_built_ones(steps: list[tuple[str, int]], ke
         patch.setattr(backlogs, "ENTRIES_PER_STEP", 2)
         patch.setattr(backlogs, "SORT_CHUNK", 3)
         patch.setattr(backlogs, "JOBS_PER_STEP", 2)
-        world = World(node("n1", cpu="6"), queue("q0"), class_("c1", 10))
+        world = World(node("n1", cpu="6"), queue("q0"), priority_class("c1", 10))
         for step, number in steps:
             _apply_step(world, step, number)
             session = opened(world)
@@ -126,7 +116,7 @@ def _apply_step(world: World, step: str, number: int) -> None:
         case "noqueue" if (kinds.QUEUE.resource, where) in world.objects:
             world.remove(kinds.QUEUE, where)
         case "class":
-            world.put(class_("c1", 10 * number - 10))
+            world.put(priority_class("c1", 10 * number - 10))
         case "node":
             world.put(node(f"n{number}", cpu="2"))
         case "refuse":
@@ -169,7 +159,7 @@ def _place_some(world: World, number: int) -> None:
 
 def test_a_job_that_is_pushed_again_comes_first_among_the_remaining_ones() -> None:
     """The next session begins with all jobs."""
-    world = World(node("n1"), queue("q0"), class_("c1", 10))
+    world = World(node("n1"), queue("q0"), priority_class("c1", 10))
     for number in range(4):
         name = f"j{number}"
         world.put(group(name, 1, queue="q0", phase="Inqueue"))

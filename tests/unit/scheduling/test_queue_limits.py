@@ -26,7 +26,7 @@ tiers:
 """
 AMOUNTS = st.one_of(st.none(), st.integers(0, 8))
 QUEUES = st.lists(st.tuples(st.integers(0, 3), AMOUNTS, AMOUNTS, st.integers(0, 3)), min_size=1, max_size=6)
-"""Per queue: which one before it is its parent (0: the root), capability, deserved, guarantee."""
+"""Of each queue: the number of its parent among those before it (0 is the root), capability, deserved, guarantee."""
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["submit", "submit", "cycle", "end", "delete"]), st.integers(0, 9), st.integers(1, 3),
@@ -37,7 +37,7 @@ STEPS = st.lists(
 
 
 def queues_of(drawn: list[tuple[int, int | None, int | None, int]]) -> list[dict[str, Any]]:
-    """The root and the drawn queues."""
+    """Return the root queue and the drawn queues."""
     made = [queue("root")]
     for index, (parent, capability, deserved, guarantee) in enumerate(drawn):
         spec: dict[str, Any] = {"parent": "root" if parent == 0 or parent > index else f"q{parent - 1}"}
@@ -45,14 +45,14 @@ def queues_of(drawn: list[tuple[int, int | None, int | None, int]]) -> list[dict
             spec["capability"] = {"cpu": str(capability)}
         if deserved is not None:
             spec["deserved"] = {"cpu": str(deserved)}
-        if guarantee:  # no more than the capability: admission refuses that
+        if guarantee:  # at most the capability, as admission requires
             spec["guarantee"] = {"resource": {"cpu": str(min(guarantee, capability or guarantee))}}
         made.append(queue(f"q{index}", **spec))
     return made
 
 
 def held_in(world: World) -> dict[str, int]:
-    """The cpus that each queue and those below it hold, as pods say."""
+    """Return the millicores that each queue and its descendants use."""
     queues = world.state.ledger.existing_queues
     total = dict.fromkeys(queues, 0)
     for name, info in queues.items():

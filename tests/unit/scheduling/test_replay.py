@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,15 +13,14 @@ from tests.oracle.confs import ARGUMENTS, text
 from tests.oracle.contests import contested
 from tests.oracle.partitions import partitioned
 from tests.oracle.worlds import Mix
-from tests.scenario.scheduling.harness import World, actions, plugins, profile
+from tests.scenario.scheduling.harness import actions, plugins, profile
+from tests.unit.scheduling.journal_recorder import Recorder
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.offline.replay import CutAt, replay
-from volcanoio.engine.scheduling.session.cycle import CycleResult
-from volcanoio.framework.events import Event
-from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided, FactsSaid
+from volcanoio.framework.scheduling_events import FactsSaid
 from volcanoio.model.base import Manifest
 
-ASKING = {"extender"}
+WITH_SERVER = {"extender"}
 """Plugins that need a server to answer them."""
 RIVALS = ("proportion", "capacity")
 FIRST = ("priority", "gang", "conformance", "sla", "cdp", "pdb", "tdm")
@@ -30,8 +28,8 @@ FIRST = ("priority", "gang", "conformance", "sla", "cdp", "pdb", "tdm")
 
 @st.composite
 def confs(draw: Any) -> str:
-    """All plugins that go together and all actions, in any order, with any arguments."""
-    left_out = {*ASKING, draw(st.sampled_from(RIVALS))}
+    """Draw a configuration of all compatible plugins and all actions, in any order, with any arguments."""
+    left_out = {*WITH_SERVER, draw(st.sampled_from(RIVALS))}
     first = [name for name in FIRST if draw(st.integers(0, 5))]
     rest = sorted(set(plugins()) - left_out - set(FIRST))
     tiers = [
@@ -39,35 +37,6 @@ def confs(draw: Any) -> str:
         for names in (first, rest)
     ]
     return text(", ".join(draw(st.permutations(sorted(actions())))), tiers)
-
-
-class Recorder(World):
-    """A world that keeps a journal of its events, cycles, decisions and configurations."""
-
-    def __init__(self, *objects: Manifest, conf: str) -> None:
-        self.journal: list[Event] = [ConfigurationChanged(seq=1, text=conf)]
-        super().__init__(*objects, conf=conf)
-
-    def write(self, event: Any) -> Any:
-        event = msgspec.structs.replace(event, seq=len(self.journal) + 1)
-        self.journal.append(event)
-        return event
-
-    def fold(self, event: Any) -> bool:
-        return super().fold(self.write(event))
-
-    def reload(self, conf: str) -> None:
-        self.profile = profile(conf)
-        self.write(ConfigurationChanged(text=conf))
-
-    def cycle(self, *, budget: Any = None) -> CycleResult:
-        upto, now = len(self.journal), self.now
-        result = super().cycle(budget=budget)
-        self.write(CycleOpened(cycle=self.cycles, upto=upto, seed=self.seed, at=now, period=self.period))
-        self.write(Decided(cycle=self.cycles, decisions=tuple(self.last)))
-        boundaries = result.stats.boundaries if result.cut_at else 0
-        self.write(CycleClosed(cycle=self.cycles, where=result.cut_at, boundaries=boundaries))
-        return result
 
 
 @examples(25)

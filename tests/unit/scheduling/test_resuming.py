@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.scenario.scheduling.harness import World, group, node, pods
+from tests.scenario.scheduling.harness import World, group, node, pods, priority_class
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.session.session import CycleSession, pipeline_on_nominated
 from volcanoio.framework.scheduling_effects import SchedulerEffect
@@ -22,12 +22,7 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
 """
-HIGH: Manifest = {
-    "apiVersion": "scheduling.k8s.io/v1",
-    "kind": "PriorityClass",
-    "metadata": {"name": "high", "uid": "high"},
-    "value": 100,
-}
+HIGH = priority_class("high", 100)
 gangs = st.fixed_dictionaries({"size": st.integers(1, 4), "least": st.integers(1, 4), "cpu": st.sampled_from("12")})
 
 

@@ -9,20 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from tests.scenario.scheduling.harness import World, group, node, pods, priority_class, queue
 from volcanoio.engine.scheduling.cluster import state
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status import closing
 from volcanoio.framework.scheduling_events import CycleOpened
-from volcanoio.model.base import Manifest
 
 JOBS = 7
-HIGH: Manifest = {
-    "apiVersion": "scheduling.k8s.io/v1",
-    "kind": "PriorityClass",
-    "metadata": {"name": "high", "uid": "high"},
-    "value": 100,
-}
+HIGH = priority_class("high", 100)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Evicted pods are removed after some cycles and created again by their jobs, and 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from hypothesis import given
@@ -13,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pod, queue
+from tests.unit.scheduling.evicting_cluster import EvictingCluster, Queues
 from tests.unit.scheduling.invariants import check
 from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
 from volcanoio.framework.scheduling_events import CycleOpened
-from volcanoio.model import kinds
 
 CONFS = [
     f"""
@@ -46,16 +45,6 @@ configurations:
         ("{name: priority}, {name: gang}, {name: capacity}", "{name: predicates}"),
     )
 ]
-Queues = list[tuple[int, str | None, bool]]
-CLASSES = [
-    {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name, "uid": name},
-        "value": at,
-    }
-    for name, at in (("low", 1), ("mid", 5), ("high", 9))
-]
 JOB = st.fixed_dictionaries(
     {
         "size": st.integers(1, 4),
@@ -71,54 +60,6 @@ QUEUES = st.tuples(st.integers(1, 3), st.sampled_from([None, "1", "2"]), st.bool
 
 
 LAST_ARRIVAL, TURNS, CALM = 3, 30, 6
-
-
-class Life:
-    """A cluster over many cycles: jobs arrive one after another, and evicted pods are created again."""
-
-    def __init__(self, conf: str, nodes: list[int], queues: Queues, jobs: list[Any]) -> None:
-        self.world = World(*CLASSES, *(node(f"n{at}", cpu=str(cpu)) for at, cpu in enumerate(nodes)), conf=conf)
-        self.jobs = jobs
-        self.made: Counter[int] = Counter()
-        self.evicted: list[Evict] = []
-        for name, (weight, guarantee, reclaimable) in zip("abc", queues, strict=True):
-            spec: dict[str, Any] = {"weight": weight, "deserved": {"cpu": str(weight)}, "reclaimable": reclaimable}
-            if guarantee:
-                spec["guarantee"] = {"resource": {"cpu": guarantee}}
-            self.world.put(queue(name, **spec))
-
-    def arrive(self, turn: int) -> None:
-        for at, one in enumerate(self.jobs):
-            if one["late"] == turn:
-                minimum = min(one["minimum"], one["size"])
-                made = group(f"g{at}", minimum, queue=one["queue"], phase="Inqueue", priorityClassName=one["rank"])
-                if one["parts"] is not None:
-                    policy = {"name": "p", "matchLabelKeys": ["part"], "subGroupSize": 2, "minSubGroups": one["parts"]}
-                    made["spec"]["subGroupPolicy"] = [policy]
-                self.world.put(made)
-                for _ in range(one["size"]):
-                    self.replace(at)
-
-    def replace(self, at: int, part: str = "") -> None:
-        """Add a pod to a job, in partitions of two or in the partition of the pod that it replaces."""
-        made = pod(f"g{at}-{self.made[at] + 1}", f"g{at}", cpu=self.jobs[at]["cpu"])
-        made["metadata"]["labels"] = {"part": part or str(self.made[at] // 2)}
-        self.made[at] += 1
-        self.world.put(made)
-
-    def cycle(self) -> list[Evict]:
-        self.world.cycle()
-        check(self.world.state)
-        evicted = [one for one in self.world.last if isinstance(one, Evict)]
-        self.evicted += evicted
-        self.world.echo()
-        return evicted
-
-    def remove_terminating_pods(self) -> None:
-        for (resource, key), obj in list(self.world.objects.items()):
-            if resource == kinds.POD.resource and obj.metadata.deletion_timestamp:
-                self.world.remove(kinds.POD, key)
-                self.replace(int(key.split("/g")[1].split("-")[0]), obj.metadata.labels["part"])
 
 
 def guarantees(world: World) -> dict[str, int]:
@@ -141,14 +82,14 @@ def guarantees(world: World) -> dict[str, int]:
 def test_every_eviction_makes_room_for_a_placement_and_none_is_returned(
     conf: str, nodes: list[int], queues: Queues, jobs: list[Any], linger: int
 ) -> None:
-    life = Life(conf, nodes, queues, jobs)
-    world = life.world
+    cluster = EvictingCluster(conf, nodes, queues, jobs)
+    world = cluster.world
     owed: set[str] = set()
     taken: set[tuple[str, str]] = set()
     for turn in range(TURNS):
-        life.arrive(turn)
+        cluster.arrive(turn)
         before, claims = guarantees(world), set(world.state.nominations.by_task)
-        evicted = life.cycle()
+        evicted = cluster.cycle()
         assert turn < TURNS - CALM or not evicted, "evictions do not end"
         reasons = {one.reason for one in evicted}
         assert (
@@ -157,7 +98,7 @@ def test_every_eviction_makes_room_for_a_placement_and_none_is_returned(
             or all(guarantees(world)[name] >= held for name, held in before.items())
         )
         new = [claim for uid, claim in world.state.nominations.by_task.items() if uid not in claims]
-        _each_pays(life, evicted, {claim.node for claim in new}, limits="proportion" in conf or "capacity" in conf)
+        _each_pays(cluster, evicted, {claim.node for claim in new}, limits="proportion" in conf or "capacity" in conf)
         if turn > LAST_ARRIVAL:  # newcomers change what queues may have
             owed |= {claim.task.uid for claim in new}
             edges = {(claim.task.job, one.group) for claim in new for one in evicted if claim.node == one.node}
@@ -168,13 +109,13 @@ def test_every_eviction_makes_room_for_a_placement_and_none_is_returned(
             assert (columns.used(name) <= columns.allocatable(name)).all()
         _no_gang_in_part(world, jobs)
         if turn % (linger + 1) == linger:
-            life.remove_terminating_pods()
+            cluster.remove_terminating_pods()
     for uid in owed:
         task = world.state.ledger.tasks.get(uid)
         assert task is None or task.node, "a preemptor was never placed"
 
 
-def _each_pays(life: Life, evicted: list[Evict], places: set[str], *, limits: bool) -> None:
+def _each_pays(cluster: EvictingCluster, evicted: list[Evict], places: set[str], *, limits: bool) -> None:
     """Assert that each eviction is on a node of a placement, or of a gang of which another task is.
 
     Where queues have limits, tasks on any node may be evicted for a gang of the same queue.
@@ -185,7 +126,7 @@ def _each_pays(life: Life, evicted: list[Evict], places: set[str], *, limits: bo
     for one in evicted:
         assert one.node in places or one.group in whole, "an eviction without a placement"
     for key in {one.group for one in evicted if one.node not in places}:
-        job = life.world.state.ledger.jobs[key]
+        job = cluster.world.state.ledger.jobs[key]
         assert job.ready_count < job.min_available, "spare tasks are evicted only on the nodes of placements"
 
 
