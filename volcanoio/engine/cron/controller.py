@@ -41,7 +41,7 @@ from volcanoio.engine.cron.state import (
     is_active,
     run_keys,
 )
-from volcanoio.engine.write_backoff import CONFLICT, WriteBackoff
+from volcanoio.framework.backoff import CONFLICT, WriteBackoff
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Create, Delete, Patch, Record, Stages, StartTimer
 from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from volcanoio.engine.write_backoff import WriteBackoff
+from volcanoio.framework.backoff import WriteBackoff
 from volcanoio.framework.effects import Record
 from volcanoio.framework.events import Change
 from volcanoio.framework.operators import owner_key, record_event

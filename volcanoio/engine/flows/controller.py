@@ -26,7 +26,7 @@ from volcanoio.engine.flows.state import (
     job_phases,
     remove_finished_effects,
 )
-from volcanoio.engine.write_backoff import CONFLICT, WriteBackoff
+from volcanoio.framework.backoff import CONFLICT, WriteBackoff
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import (
     CheckEndpoint,

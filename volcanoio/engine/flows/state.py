@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanoio.engine.flows.jobs import flow_keys, job_name
-from volcanoio.engine.write_backoff import WriteBackoff
+from volcanoio.framework.backoff import WriteBackoff
 from volcanoio.framework.effects import CheckEndpoint, Create, Delete, Effect, Patch, Record
 from volcanoio.framework.events import Change
 from volcanoio.framework.operators import record_event

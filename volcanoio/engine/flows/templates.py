@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanoio.engine.flows.jobs import template_keys
-from volcanoio.engine.write_backoff import WriteBackoff
+from volcanoio.framework.backoff import WriteBackoff
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import StartTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired

@@ -1,5 +1,4 @@
 """The PodGroup controller: PodGroups for pods that no Volcano Job made, bare ones and those of workloads.
 
-Start with `controller`; `podgroup` has name, members and content of a PodGroup, `state` what is observed of one. May
-import `framework` and `model`.
+Start with `controller`; `podgroup` has name, members and content of a PodGroup. May import `framework` and `model`.
 """

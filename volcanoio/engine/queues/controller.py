@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanoio.engine.queues.transitions import ROOT_CLOSE_MESSAGE, QueueAction, is_satisfied, next_state
-from volcanoio.engine.write_backoff import WriteBackoff
 from volcanoio.framework.arguments import pluralize
+from volcanoio.framework.backoff import WriteBackoff
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Delete, Effect, Measure, Measurement, Patch, Record, Stages, StartTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed
