@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Flag, IntEnum, auto
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +36,8 @@ ABSTAIN = Verdict(Vote.ABSTAIN)
 
 
 def reject(code: str, message: str, details: Callable[[], str] | None = None) -> Verdict:
-    """Return a rejection."""
-    return Verdict(Vote.REJECT, code, message, details)
+    """Return a rejection; jobs that share it share the text of its details, which is computed once."""
+    return Verdict(Vote.REJECT, code, message, None if details is None else cache(details))
 
 
 class Depends(Flag):
