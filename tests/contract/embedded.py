@@ -11,6 +11,8 @@ from queue import Queue
 
 import anyio
 
+from volcanoio.compose.controllers import WorkloadControllers
+from volcanoio.compose.local import all_controllers
 from volcanoio.localcluster.apiserver.apimachinery.clock import WallClock
 from volcanoio.localcluster.apiserver.authn import credentials
 from volcanoio.localcluster.apiserver.authn.credentials import load_or_create
@@ -23,7 +25,6 @@ from volcanoio.localcluster.apiserver.storage.store import Store
 from volcanoio.localcluster.apiserver.streams.pod_connections import LogOptions
 from volcanoio.localcluster.clock import RunningClock
 from volcanoio.localcluster.controllers.contract import ClusterController
-from volcanoio.localcluster.controllers.manager import ControllerManager, all_controllers
 from volcanoio.model.base import Manifest
 
 REMEMBERED = 500
@@ -66,7 +67,7 @@ def embedded_server(directory: Path, roster: Sequence[ClusterController] | None 
         identity = load_or_create(directory / "pki")
         async with ApiServer(Core(Store(window=REMEMBERED), HastyClock(), identity=identity)).running() as server:
             install(server, logs=NumberedLines())
-            host = ControllerManager(
+            host = WorkloadControllers(
                 InProcessTransport(server), RunningClock(), all_controllers() if roster is None else roster
             )
             async with (

@@ -1,16 +1,18 @@
 """The controllers' process: one bus, shared informers, one executor, and the controllers with their policies.
 
-`render` writes the ClusterRole of the process: the rights that its controllers declare and that policies need to read.
+`WorkloadControllers` runs those of a local cluster, which need neither policies nor a journal. `render` writes the
+ClusterRole of the process: the rights that its controllers declare and that policies need to read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import yaml
 from msgspec.structs import replace
@@ -28,14 +30,16 @@ from volcanoio.compose.journals import (
 from volcanoio.framework import entrypoints
 from volcanoio.framework.controller import Controller, ControllerContext, Rule
 from volcanoio.framework.lifecycle import LifecyclePolicy
+from volcanoio.framework.objects import Objects
 from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.framework.reconciler import Reconciler
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
 from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.object_writer import Writable
-from volcanoio.kube.sender import LeaderFence, Sender
+from volcanoio.kube.sender import LeaderFence, Sender, SendLimits
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
@@ -183,6 +187,47 @@ class ControllerManager:
         """Return once every input and reference is listed; a custom kind may not be served yet."""
         for informer in self.informers:
             await (informer.synced() if informer.kind.resource in kinds.BY_RESOURCE else informer.answered())
+
+
+class WorkloadControllers:
+    """Runs controllers over one transport, `run` until cancelled. Times are the cluster's (`clock`).
+
+    Responses to our own writes are in the cache before the key is reconciled again, so a late watch never causes a
+    second creation.
+    """
+
+    def __init__(
+        self, transport: Transport, clock: Clock, controllers: Sequence[Reconciler], *, probe: Probe | None = None
+    ) -> None:
+        bus = EventBus(clock.now)
+        self._informers = InformerSet(transport, bus.publish, clock=clock, probe=probe)
+        self._host = ControllerHost(
+            controllers, bus=bus, informers=self._informers, clock=clock, options=HostOptions(probe=probe or NoProbe())
+        )
+        self.objects = Objects(self._host.host.cache)
+        self.wake = self._host.wake
+        self._recorder = EventRecorder(transport, component="kube-controller-manager", clock=clock, probe=probe)
+        self._executor = EffectExecutor(
+            Sender(transport, clock=clock, limits=SendLimits(patience=10.0)),
+            EffectSinks(publish=bus.publish, own=self._informers, local=self._host.local),
+            recorder=self._recorder,
+            writable=Writable(known=known_kinds(controllers)),
+            probe=probe,
+        )
+        self._started = anyio.Event()
+
+    async def run(self) -> None:
+        """Watch and act until cancelled."""
+        async with self._executor, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._recorder.run)
+            tasks.start_soon(self._host.run, self._executor)
+            await anyio.lowlevel.checkpoint()  # the host has its informers
+            self._started.set()
+
+    async def synced(self) -> None:
+        """Return once the primary kinds were listed."""
+        await self._started.wait()
+        await self._informers.synced()
 
 
 def _journal_header(

@@ -22,7 +22,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from volcanoio.bus.event_bus import EventBus
-from volcanoio.compose.controllers import ControllerManager
+from volcanoio.compose.controllers import ControllerManager, WorkloadControllers
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local_settings import admission_settings, controller_settings, scheduler_settings
 from volcanoio.compose.options import LocalOptions, OptionError
@@ -44,9 +44,18 @@ from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.apiserver.storage.datadir import DataDirectoryError, DirectoryLock
 from volcanoio.localcluster.clock import JumpingClock, RunningClock, clock_for, keep_time
-from volcanoio.localcluster.controllers.manager import ControllerManager as WorkloadControllers
-from volcanoio.localcluster.controllers.manager import all_controllers
+from volcanoio.localcluster.controllers.contract import ClusterController
+from volcanoio.localcluster.controllers.daemonsets import DaemonSetController
+from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
+from volcanoio.localcluster.controllers.disruption import BudgetController
+from volcanoio.localcluster.controllers.endpoints.controller import EndpointsController
+from volcanoio.localcluster.controllers.jobs.controller import JobController
+from volcanoio.localcluster.controllers.nodelifecycle import NodeHealthController
+from volcanoio.localcluster.controllers.objects import REPLICATION_CONTROLLER
 from volcanoio.localcluster.controllers.podgc import PodCollector
+from volcanoio.localcluster.controllers.replicasets import ReplicaSetController
+from volcanoio.localcluster.controllers.statefulsets import StatefulSetController
+from volcanoio.localcluster.controllers.tainteviction import TaintEvictionController
 from volcanoio.localcluster.nodes.container_runtime import SIMULATED, ContainerLogs, SimulatedLogs
 from volcanoio.localcluster.nodes.fleet import FleetOptions, NodeFleet
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, NodeShape, parse_node_resources, uniform_fleet
@@ -369,3 +378,20 @@ async def install_crds(transport: Transport) -> None:
                 "PATCH", f"{_CRD_PATH}/{name}", body=patch, content_type=ContentType.MERGE_PATCH
             )
         check(response)
+
+
+def all_controllers() -> tuple[ClusterController, ...]:
+    """Return one of each controller of kube-controller-manager; add new ones here."""
+    return (
+        ReplicaSetController(),
+        ReplicaSetController(REPLICATION_CONTROLLER, "replication-controller"),
+        DeploymentController(),
+        StatefulSetController(),
+        DaemonSetController(),
+        JobController(),
+        BudgetController(),
+        EndpointsController(),
+        NodeHealthController(),
+        TaintEvictionController(),
+        PodCollector(),
+    )

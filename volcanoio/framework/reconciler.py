@@ -19,7 +19,15 @@ from msgspec.structs import replace
 from volcanoio.framework.backoff import Backoff
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Create, Delete, Effect, Patch, Record, Stages, StartTimer
-from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed, Synced, TimerFired
+from volcanoio.framework.events import (
+    Change,
+    ControllerEvent,
+    EffectFailed,
+    EffectSucceeded,
+    Observed,
+    Synced,
+    TimerFired,
+)
 from volcanoio.framework.objects import Objects
 from volcanoio.model.base import ApiObject, ObjectReference
 from volcanoio.model.kinds import Kind
@@ -120,13 +128,16 @@ class Reconciler(ABC):
     """A level-triggered controller. `reads` are the kinds besides `primary` that it reads or writes.
 
     A key is reconciled `batch_period` seconds after a change of its objects, so that more changes are taken together.
-    Nothing is reconciled before all kinds were listed; then all keys are.
+    Nothing is reconciled before all kinds were listed; then all keys are, and again every `resync_period` seconds (0:
+    never). With `is_lazy`, `reads` are not watched before a change of the primary kind `wakes` it.
     """
 
     name: str
     primary: Kind
     reads: tuple[Kind, ...] = ()
     batch_period: float = 0.0
+    resync_period: float = 0.0
+    is_lazy: bool = False
     writes: tuple[Rule, ...] = ()
     """The RBAC it needs beyond reading."""
 
@@ -137,6 +148,10 @@ class Reconciler(ABC):
     @abstractmethod
     def reconcile(self, key: str, view: ReconcileView) -> Plan:
         """Return what is due for a key."""
+
+    def wakes(self, event: Observed) -> bool:
+        """Return whether a change of its primary kind needs it; called until one does. Any object does."""
+        return event.change is not Change.GONE
 
     def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
         """Return the keys to reconcile when everything was listed: every object of the primary kind."""

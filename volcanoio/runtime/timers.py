@@ -15,6 +15,8 @@ from volcanoio.framework.decisions import Wake
 from volcanoio.framework.events import Change, Observed
 from volcanoio.kube.clock import Clock
 
+AT_ONCE = 64
+"""Actions after which other tasks of the event loop run: many keys may be due together."""
 LONGEST_SLEEP = 60.0
 """Maximum sleep in seconds before the clock is read again, because the time of day may be set."""
 
@@ -99,8 +101,12 @@ class Timers:
     async def run(self) -> None:
         """Fire timers until cancelled. An action that raises ends the run: actions are our own and must not raise."""
         while True:
+            called = 0
             while (action := self._queue.pop_due(self.clock.now())) is not None:
                 action()
+                called += 1
+                if called % AT_ONCE == 0:
+                    await asyncio.sleep(0)
             await self._wait()
 
     async def _wait(self) -> None:

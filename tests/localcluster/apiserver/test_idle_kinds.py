@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from volcanoio.compose.local import all_controllers
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.registry.kinds.strategy import IDLE
 from volcanoio.localcluster.apiserver.registry.kinds.table import STRATEGIES
 from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.localcluster.controllers.manager import all_controllers
 
 CONTAINERS = [{"name": "c", "image": "i"}]
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}}

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from volcanoio.compose.controllers import WorkloadControllers
+from volcanoio.compose.local import all_controllers
 from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.clock import VirtualClock
-from volcanoio.localcluster.controllers.manager import ControllerManager, all_controllers
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
@@ -23,7 +24,7 @@ TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name":
 async def running(server: ApiServer, clock: VirtualClock) -> AsyncIterator[InProcessTransport]:
     """The controllers over a server."""
     transport = InProcessTransport(server)
-    host = ControllerManager(transport, clock, all_controllers())
+    host = WorkloadControllers(transport, clock, all_controllers())
     task = asyncio.ensure_future(host.run())
     await host.synced()
     yield transport

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from volcanoio.compose.controllers import WorkloadControllers
+from volcanoio.compose.local import all_controllers
 from volcanoio.engine.hosting.object_cache import ObjectCache
 from volcanoio.framework.effects import Delete
 from volcanoio.framework.events import Change, Observed
@@ -18,10 +20,6 @@ from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.clock import VirtualClock
 from volcanoio.localcluster.controllers.controller_revisions import short_hash
 from volcanoio.localcluster.controllers.jobs.job_status import format_indexes, parse_indexes
-from volcanoio.localcluster.controllers.manager import (
-    ControllerManager,
-    all_controllers,
-)
 from volcanoio.localcluster.controllers.objects import scaled
 from volcanoio.localcluster.controllers.podgc import QUARANTINE, PodCollector
 from volcanoio.model.base import ObjectMeta, OwnerReference
@@ -106,7 +104,7 @@ async def test_pods_are_watched_only_once_somebody_needs_them() -> None:
     clock = VirtualClock()
     async with ApiServer.open(None).running() as server:
         transport = Watching(server)
-        host = ControllerManager(transport, clock, all_controllers())
+        host = WorkloadControllers(transport, clock, all_controllers())
         running = asyncio.ensure_future(host.run())
         await host.synced()
         await clock.advance(30.0)
@@ -130,7 +128,7 @@ async def test_a_controller_can_be_woken_from_outside() -> None:
     clock = VirtualClock()
     async with ApiServer.open(None).running() as server:
         transport = Watching(server)
-        host = ControllerManager(transport, clock, all_controllers())
+        host = WorkloadControllers(transport, clock, all_controllers())
         running = asyncio.ensure_future(host.run())
         await host.synced()
         spec = {"nodeName": "never-existed", "containers": [{"name": "c", "image": "i"}]}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 
 from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.bus.event_bus import Batch, EventBus
 from volcanoio.engine.hosting.host import Host
-from volcanoio.framework.controller import Input, Reference, Rule, Step, View
+from volcanoio.framework.controller import Controller, Input, Reference, Rule, Step, View
 from volcanoio.framework.decisions import Abstain, Act, Decision
 from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Stages, StartTimer
 from volcanoio.framework.events import (
@@ -25,11 +26,14 @@ from volcanoio.framework.events import (
     TimerFired,
 )
 from volcanoio.framework.lifecycle import LifecycleEvent, PolicyContext
+from volcanoio.framework.objects import Objects
+from volcanoio.framework.reconciler import NO_CHANGES, Plan, Reconciler, ReconcileView
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.batch import Job, JobAction
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import Kind
+from volcanoio.model.scheduling import Queue
 from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOptions
 from volcanoio.runtime.metrics import PrometheusProbe
 from volcanoio.runtime.policies.policy_set import PolicySet
@@ -132,13 +136,13 @@ class Restarts:
 class Bench:
     """Everything around one supervisor."""
 
-    def __init__(self, *policies: Restarts) -> None:
+    def __init__(self, *policies: Restarts, controllers: Sequence[Controller[Any]] = ()) -> None:
         self.clock = VirtualClock()
         self.bus = EventBus(self.clock.now)
         self.informers = NotingInformers()
         self.probe = PrometheusProbe(process=False)
         self.host = ControllerHost(
-            [Supervisor()],
+            controllers or [Supervisor()],
             bus=self.bus,
             informers=self.informers,
             clock=self.clock,
@@ -174,8 +178,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(*policies: Restarts) -> AsyncIterator[Bench]:
-    made = Bench(*policies)
+async def bench(*policies: Restarts, controllers: Sequence[Controller[Any]] = ()) -> AsyncIterator[Bench]:
+    made = Bench(*policies, controllers=controllers)
     task = asyncio.create_task(made.host.run(made.executor))
     await run_until_idle()
     try:
@@ -294,3 +298,49 @@ async def test_the_bus_journal_replays_through_the_pure_half_to_the_same_steps()
         assert again == on.executor.submitted
         assert len(again) > 3
         assert replayed["supervisor"].state("ns/j") == on.host.host["supervisor"].state("ns/j")
+
+
+class Sleeper(Reconciler):
+    """Wakes for queues named q and reconciles them every minute."""
+
+    name = "sleeper"
+    primary = kinds.QUEUE
+    reads = (kinds.NODE,)
+    resync_period = 60.0
+    is_lazy = True
+
+    def __init__(self) -> None:
+        self.reconciled: list[float] = []
+
+    def wakes(self, event: Observed) -> bool:
+        return event.obj.metadata.name == "q"
+
+    def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
+        return (event.obj.metadata.key,) if event.resource == self.primary.resource else ()
+
+    def reconcile(self, key: str, view: ReconcileView) -> Plan:
+        self.reconciled.append(view.now)
+        return NO_CHANGES
+
+
+async def test_a_lazy_reconciler_reads_nothing_before_it_wakes_and_is_reconciled_again_after_its_period() -> None:
+    sleeper = Sleeper()
+    async with bench(controllers=[sleeper]) as on:
+        queue, node = kinds.QUEUE.resource, kinds.NODE.resource
+        for name, watched in (("other", {queue}), ("q", {queue, node})):
+            obj = Queue(metadata=ObjectMeta(name=name))
+            on.bus.publish([Observed(resource=queue, change=Change.APPEARED, object=obj)])
+            assert on.informers.watched.keys() == watched
+        start = on.clock.now()
+        on.bus.publish([Synced(resource=queue)])
+        await on.clock.advance(60)
+        assert not sleeper.reconciled, "its nodes are not listed"
+        on.bus.publish([Synced(resource=node)])
+        await on.clock.advance(60)
+        assert sleeper.reconciled == [start + 60, start + 60, start + 120, start + 120]
+
+
+async def test_a_lazy_reconciler_can_be_woken_by_name() -> None:
+    async with bench(controllers=[Sleeper()]) as on:
+        on.host.wake("sleeper")
+        assert kinds.NODE.resource in on.informers.watched

@@ -196,8 +196,8 @@ def _event_subject(event: ControllerEvent) -> tuple[object, ...]:
             return (event.resource,)
 
 
-REBUILD_TIMER = "host/rebuild"
-"""Timer after which a key whose reducer raised is rebuilt; it fires as an event like any other."""
+REBUILD_TIMER, RESYNC_TIMER = "host/rebuild", "host/resync"
+"""Timers after which a key whose reducer raised is rebuilt, and all keys are reconciled; they fire as events."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -328,8 +328,9 @@ class ControllerHost:
 
     def _update_barrier(self, event: Synced | Relisting) -> list[Dispatch]:
         was_open, self._is_open = self._is_open, self._cache.synced(self.resources)
-        if was_open or not self._is_open:
-            return []
+        return [] if was_open or not self._is_open else self._open(event)
+
+    def _open(self, event: Synced | Relisting | TimerFired) -> list[Dispatch]:
         opening = Synced(seq=event.seq, at=event.at, cause=event.cause, resource="")
         return [dispatch for key in self._opening_keys(event.at) for dispatch in self._handle_for_key(key, opening)]
 
@@ -452,11 +453,11 @@ class ReconcilerHost(ControllerHost):
         self._reconciler = controller
         self._objects: Objects = Objects(cache, self.resources)
 
-    def resync(self, event: Synced) -> list[Dispatch]:
-        """Reconcile all keys though nothing changed; nothing while a resource is being listed."""
-        if not self.synced:
-            return []
-        return [dispatch for key in self._opening_keys(event.at) for dispatch in self._handle_for_key(key, event)]
+    def handle(self, event: ControllerEvent) -> list[Dispatch]:
+        """Handle one event; that of RESYNC_TIMER is for all keys, and for none while a resource is being listed."""
+        if isinstance(event, TimerFired) and event.name == RESYNC_TIMER:
+            return self._open(event) if self.synced else []
+        return super().handle(event)
 
     def _keys_of(self, event: Observed) -> list[str]:
         if not self.synced:

@@ -52,11 +52,6 @@ class Host:
     def __getitem__(self, controller: str) -> ControllerHost:
         return self._hosts[controller]
 
-    def resync(self, controller: str, event: Synced) -> list[Dispatch]:
-        """Reconcile all keys of a `Reconciler` though nothing changed."""
-        host = self._hosts[controller]
-        return host.resync(event) if isinstance(host, ReconcilerHost) else []
-
     @property
     def controllers(self) -> tuple[str, ...]:
         """The names of the controllers, in the order they were given."""

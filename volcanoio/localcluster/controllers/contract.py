@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from volcanoio.framework.effects import Create, Delete, Patch
-from volcanoio.framework.events import Change, Observed
 from volcanoio.framework.reconciler import Reconciler, Write, WriteEvents
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod
@@ -19,16 +18,9 @@ BURST = 500
 
 
 class ClusterController(Reconciler):
-    """A controller of the local cluster. Its `reads` are not watched before a change of its primary kind `wakes` it.
+    """A controller of the local cluster: lazy, as most clusters have no use for most controllers, and pods are many."""
 
-    All keys are reconciled every `resync_period` seconds though nothing changed; 0 for never.
-    """
-
-    resync_period: float = 0.0
-
-    def wakes(self, event: Observed) -> bool:
-        """Return whether a change of its primary kind needs it; called until one does. Any object does."""
-        return event.change is not Change.GONE
+    is_lazy = True
 
 
 def creating(kind: Kind, owner: ApiObject, manifest: Manifest) -> Write:

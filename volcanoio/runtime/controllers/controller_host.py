@@ -6,7 +6,7 @@ Every decision is made in the pure half, so that a journal of the bus's events c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -14,7 +14,7 @@ import anyio
 import structlog
 
 from volcanoio.bus.event_bus import Batch, EventBus
-from volcanoio.engine.hosting.controller_host import Dispatch, InvariantError
+from volcanoio.engine.hosting.controller_host import RESYNC_TIMER, Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.jobs.controller import NAME as JOBS
 from volcanoio.engine.jobs.decide.lifecycle_events import TICK_TIMER
@@ -37,6 +37,7 @@ from volcanoio.framework.events import (
 from volcanoio.framework.lifecycle import PolicyContext
 from volcanoio.framework.overrides import LEARNED_SUFFIX, parse_learned, stored_overrides
 from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.framework.reconciler import Reconciler
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.effect_executor import Executor
@@ -45,7 +46,7 @@ from volcanoio.model.batch import Job
 from volcanoio.model.core import ConfigMap, Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controllers.http_effects import AlertWebhooks, EndpointChecks, Endpoints
-from volcanoio.runtime.controllers.setup import informer_selectors
+from volcanoio.runtime.controllers.setup import informer_selectors, kinds_of
 from volcanoio.runtime.policies.indexes import PolicyIndexes, SyncedInformer
 from volcanoio.runtime.policies.policy_host import DECISION_LIMIT, Answer, PolicyCallbacks, PolicyHost
 from volcanoio.runtime.policies.policy_set import Member, PolicySet
@@ -103,7 +104,8 @@ class ControllerHost:
         self._probe = options.probe
         read = options.policies.indexes
         watched = [kind for kind in read if kind not in kinds.POLLED]
-        self._watched = informer_selectors(controllers, watched)
+        self._watches = Watches(controllers, watched, informers)
+        self._resynced = [each for each in controllers if isinstance(each, Reconciler) and each.resync_period]
         self._reading = PolicyIndexes(read, informers.informer, clock=clock, lister=options.lister, listed=self._resume)
         self._host = Host(controllers, extra_resources=[kind.resource for kind in watched], on_fault=self._fault)
         self._timers = Timers(clock)
@@ -156,8 +158,7 @@ class ControllerHost:
 
         unsubscribe = self._bus.subscribe(take)
         try:
-            for kind, (labels, fields) in self._watched.items():
-                self._informers.informer(kind, label_selector=labels, field_selector=fields)
+            self._watches.start()
             self._loaded()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._informers.run)
@@ -165,11 +166,22 @@ class ControllerHost:
                 tasks.start_soon(self._notices.run)
                 tasks.start_soon(self._checks.run)
                 tasks.start_soon(self._reading.run)
+                for controller in self._resynced:
+                    tasks.start_soon(self._resync, controller)
         finally:
             unsubscribe()
             self._timers.clear()
             with anyio.CancelScope(shield=True):
                 await self._policies.aclose()
+
+    def wake(self, controller: str) -> None:
+        """Watch what a lazy reconciler reads, though no change of its primary kind woke it."""
+        self._watches.wake(controller)
+
+    async def _resync(self, controller: Reconciler) -> None:
+        while True:
+            await self._clock.idle(controller.resync_period)
+            self._publish(TimerFired(controller=controller.name, key="", name=RESYNC_TIMER))
 
     def local(self, controller: str, key: str, effect: LocalEffect) -> None:
         """Carry out an effect of the host itself, in its order among the stages."""
@@ -248,6 +260,8 @@ class ControllerHost:
             self._note_causes(dispatch)
             with self._bus.caused_by(dispatch.cause):
                 executor.submit(dispatch.controller, dispatch.key, dispatch.stages, dispatch.cause)
+        if isinstance(event, Observed):
+            self._watches.observe(event)
 
     def _note_causes(self, dispatch: Dispatch) -> None:
         for stage in dispatch.stages:
@@ -268,6 +282,39 @@ class ControllerHost:
             story=[f"{line.seq} {line.event} {line.detail}" for line in fault.history],
             exc_info=fault.__cause__,
         )
+
+
+class Watches:
+    """Has the kinds of controllers and `indexes` watched: what lazy reconcilers read only once they are woken."""
+
+    def __init__(self, controllers: Sequence[Controller[Any]], indexes: Sequence[Kind], informers: Informers) -> None:
+        self._informers = informers
+        self._selectors = informer_selectors(controllers, indexes)
+        self._dormant = {each.name: each for each in controllers if isinstance(each, Reconciler) and each.is_lazy}
+        eager = [each for each in controllers if each.name not in self._dormant]
+        self._first = (*indexes, *kinds_of(*eager), *(each.primary for each in self._dormant.values()))
+
+    def start(self) -> None:
+        """Watch what is not only read by lazy reconcilers."""
+        self._watch(self._first)
+
+    def observe(self, event: Observed) -> None:
+        """Wake the reconcilers that need the changed object."""
+        if self._dormant:
+            for each in list(self._dormant.values()):
+                if each.primary.resource == event.resource and each.wakes(event):
+                    self.wake(each.name)
+
+    def wake(self, name: str) -> None:
+        """Watch what this reconciler reads, if it is dormant."""
+        if (reconciler := self._dormant.pop(name, None)) is not None:
+            self._watch(reconciler.reads)
+
+    def _watch(self, kinds: Iterable[Kind]) -> None:
+        resources = {kind.resource for kind in kinds}
+        for kind, (labels, fields) in self._selectors.items():
+            if kind.resource in resources:
+                self._informers.informer(kind, label_selector=labels, field_selector=fields)
 
 
 class PolicyQuestions:
