@@ -370,7 +370,7 @@ def _compact(value: Any) -> Any:
 
 
 def differences(one: Cluster, other: Cluster, namespace: str, kind: Kind, seed: str) -> Iterator[str]:
-    """Where two servers part, as texts; a script ends there."""
+    """Describe the differences between two servers; a script ends at the first one."""
     history: list[str] = []
     for step in script(kind, seed):
         sent = [_send(cluster, Namespace(cluster, namespace), kind, step) for cluster in (one, other)]
@@ -386,7 +386,7 @@ def differences(one: Cluster, other: Cluster, namespace: str, kind: Kind, seed: 
 
 
 def _apart(ours: Any, theirs: Any, path: str = "") -> list[str]:
-    """What differs between two normalised answers, one line each."""
+    """Describe the differences of two normalised responses, one line each."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         keys = dict.fromkeys([*ours, *theirs])
         return [line for key in keys for line in _apart(ours.get(key), theirs.get(key), f"{path}.{key}")]

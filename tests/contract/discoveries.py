@@ -69,7 +69,7 @@ def _kind(place: str, row: Obj) -> str:
 
 
 def recorded() -> Served:
-    """What the real server said."""
+    """Return the recorded discovery of the real server."""
     found: Served = json.loads(RECORDED.read_text())
     return found
 

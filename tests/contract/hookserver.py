@@ -47,7 +47,7 @@ class HookServer:
         return base64.b64encode(self.authority).decode()
 
     def asked(self, path: str, name: str = "") -> list[Obj]:
-        """The requests sent to a path, about an object of that name."""
+        """Return the requests sent to a path about an object of that name."""
         return [one for at, one in self.requests if at == path and (not name or one.get("name") == name)]
 
 

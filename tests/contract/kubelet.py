@@ -24,19 +24,19 @@ def now() -> str:
 
 
 def running(obj: Obj) -> Obj:
-    """The pod runs and is ready."""
+    """Let the pod run and be ready."""
     del obj
     conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": now()}]
     return {"phase": "Running", "podIP": "10.9.9.9", "podIPs": [{"ip": "10.9.9.9"}], "conditions": conditions}
 
 
 def succeeded(obj: Obj) -> Obj:
-    """The pod ends well."""
+    """Let the pod succeed."""
     return ended(obj, 0)
 
 
 def ended(obj: Obj, code: int) -> Obj:
-    """The pod's containers end with that exit code."""
+    """Let the pod's containers end with that exit code."""
     states = [
         {
             "name": one["name"],
@@ -53,7 +53,7 @@ def ended(obj: Obj, code: int) -> Obj:
 
 @contextmanager
 def kubelet(namespace: Namespace, fate: Fate = running) -> Iterator[None]:
-    """Within it, pods of the namespace get their fate as they appear; what is there already, too."""
+    """Apply a fate to the existing and new pods of a namespace while open."""
     cluster = Cluster.of(namespace.cluster.kubeconfig)
     thread = threading.Thread(target=_serve, args=(Namespace(cluster, namespace.name), fate), name="kubelet")
     thread.start()
@@ -83,7 +83,7 @@ def _serve(namespace: Namespace, fate: Fate) -> None:
 
 
 def until(namespace: Namespace, plural: str, name: str, holds: Callable[[Obj], bool]) -> Obj:
-    """The object, once it is as wanted; waits by watching, as a client does."""
+    """Return the object once a condition holds; waits by watching, as a client does."""
     collection = namespace.path(plural)
     last: Obj = {}
     with namespace.cluster.watch(collection, fieldSelector=f"metadata.name={name}", timeoutSeconds=20) as events:
@@ -111,7 +111,7 @@ def template(*, restart: str = "Always", image: str = "one", **labels: str) -> O
 
 
 def events_of(namespace: Namespace, kind: str, reason: str, least: int = 1) -> list[str]:
-    """The messages of so many Events of a reason about a kind, as they come."""
+    """Return that many messages of Events with a reason about a kind."""
     found: dict[str, str] = {}
     query: dict[str, Any] = {"fieldSelector": f"involvedObject.kind={kind},reason={reason}", "timeoutSeconds": 20}
     with namespace.cluster.watch(namespace.path("events"), **query) as events:

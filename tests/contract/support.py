@@ -47,13 +47,13 @@ class Answer:
     headers: Mapping[str, str]
 
     def ok(self) -> Obj:
-        """The object of a successful answer."""
+        """Return the object of a successful response."""
         assert 200 <= self.code < 300, (self.code, self.body)
         assert isinstance(self.body, dict)
         return self.body
 
     def refused(self, code: int, reason: str) -> Obj:
-        """The Status of a refusal with this code and reason."""
+        """Return the Status of a refusal with this code and reason."""
         assert (self.code, self.body.get("kind"), self.body.get("reason")) == (code, "Status", reason), self.body
         assert self.body["code"] == code
         assert self.body["status"] == "Failure"
@@ -73,7 +73,7 @@ class Cluster:
 
     @classmethod
     def of(cls, kubeconfig: Path) -> Cluster:
-        """The cluster of a kubeconfig's current context: tokens and client certificates, in the file or beside it."""
+        """Return the cluster of a kubeconfig's current context: tokens and certificates, in the file or separate."""
         config = yaml.safe_load(kubeconfig.read_text())
         named = {key: {one["name"]: one[key[:-1]] for one in config[key]} for key in ("clusters", "users", "contexts")}
         context = named["contexts"][config["current-context"]]
@@ -108,7 +108,7 @@ class Cluster:
         headers: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Answer:
-        """One request; `body` is sent as JSON unless it is bytes."""
+        """Send one request; `body` is sent as JSON unless it is bytes."""
         connection = self._idle.pop() if self._idle else self._connection()
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         sent = self.headers | {"Accept": accept, "Content-Type": content_type} | dict(headers or {})
@@ -151,7 +151,7 @@ class Cluster:
 
     @contextmanager
     def watch(self, path: str, *, accept: str = "application/json", **query: Any) -> Iterator[Iterator[Obj]]:
-        """The events of a watch; the iterator ends when the server ends it. A refusal looks like an ERROR event."""
+        """Yield the events of a watch until the server ends it; a refusal becomes an ERROR event."""
         connection = self._connection()
         try:
             headers = self.headers | {"Accept": accept}
@@ -229,7 +229,7 @@ _numbers = itertools.count(1)
 
 
 def unique(prefix: str) -> str:
-    """A name that no other test, nor an earlier run against the same server, has used."""
+    """Return a name that no other test, nor an earlier run against the same server, has used."""
     return f"{prefix}-{os.getpid()}-{next(_numbers)}"
 
 
@@ -241,18 +241,18 @@ class Namespace:
     name: str
 
     def path(self, plural: str, name: str = "", subresource: str = "") -> str:
-        """The path of a namespaced resource; `plural` may carry a group as `plural.version.group`."""
+        """Return the path of a namespaced resource; `plural` may contain a group as `plural.version.group`."""
         kind, _, rest = plural.partition(".")
         version, _, group = rest.partition(".")
         root = f"/apis/{group}/{version}" if group else "/api/v1"
         return "/".join(part for part in (f"{root}/namespaces/{self.name}/{kind}", name, subresource) if part)
 
     def config_map(self, name: str = "", labels: Mapping[str, str] | None = None, **data: str) -> Obj:
-        """A stored ConfigMap."""
+        """Create a ConfigMap."""
         return self.cluster.create(self.path("configmaps"), config_map(name or unique("cm"), labels, **data)).ok()
 
     def pod(self, name: str = "", **spec: Any) -> Obj:
-        """A stored Pod that no scheduler of the cluster takes."""
+        """Create a Pod that no scheduler of the cluster places."""
         return self.cluster.create(self.path("pods"), pod(name or unique("pod"), **spec)).ok()
 
     def bind(self, name: str, node: str, **metadata: Any) -> Answer:

@@ -25,7 +25,7 @@ def limited(namespace: Namespace, hard: Obj, name: str = "q", **spec: Any) -> st
 
 
 def wait_for_status(namespace: Namespace, path: str, done: Any) -> Obj:
-    """The quota's status once it is as expected, seen by watching."""
+    """Return the quota's status once it is as expected, by watching."""
     name = path.rpartition("/")[2]
     with namespace.cluster.watch(namespace.path("resourcequotas"), fieldSelector=f"metadata.name={name}") as events:
         for event in events:

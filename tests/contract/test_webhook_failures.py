@@ -15,7 +15,7 @@ from tests.contract.webhooks import MUTATING, VALIDATING, Configured
 
 @contextmanager
 def failing(configured: Configured, path: str, **fields: Any) -> Iterator[Answer]:
-    """What a create is answered while this webhook fails."""
+    """Return the response to a create while this webhook fails."""
     configured.install(VALIDATING, configured.hook(path) | fields)
     namespace = configured.namespace
     yield namespace.cluster.create(namespace.path("configmaps"), config_map("a"))
@@ -66,7 +66,7 @@ def test_a_slow_webhook_fails_the_write(configured: Configured) -> None:
 
 @contextmanager
 def silent() -> Iterator[str]:
-    """A socket that takes connections and says nothing."""
+    """Open a socket that accepts connections and sends nothing."""
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"https://127.0.0.1:{listener.getsockname()[1]}/slow"

@@ -12,7 +12,7 @@ from tests.contract.support import Cluster, Namespace, Obj, unique
 
 @pytest.fixture
 def node(cluster: Cluster) -> Iterator[str]:
-    """A node that is ready, as far as anybody has said."""
+    """Create a node whose status says that it is ready."""
     name = unique("wl-node")
     cluster.create("/api/v1/nodes", {"metadata": {"name": name}}).ok()
     condition(cluster, name, "True")
@@ -28,7 +28,7 @@ def condition(cluster: Cluster, name: str, ready: str) -> Obj:
 
 
 def tainted(cluster: Cluster, name: str, *wanted: tuple[str, str]) -> Obj:
-    """The node, once it has these taints, and no others but those that drive pods off: their time is not fixed."""
+    """Return the node once it has exactly these taints; NoExecute taints are ignored, as their time varies."""
     query = {"fieldSelector": f"metadata.name={name}"}
     last: Obj = {}
     with cluster.watch("/api/v1/nodes", timeoutSeconds=20, **query) as events:

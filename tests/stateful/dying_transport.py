@@ -27,7 +27,7 @@ class DyingTransport:
         self.died = asyncio.Event()
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
-        """One request, unless the process is dead."""
+        """Send one request, unless the process is dead."""
         if method in _WRITES and not path.endswith("/events"):
             if self.died.is_set():
                 await _never()
@@ -44,11 +44,11 @@ class DyingTransport:
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
-        """A watch."""
+        """Open a watch."""
         return self._inner.stream(path, query=query)
 
     async def aclose(self) -> None:
-        """The server goes on."""
+        """Keep the server, which other processes use."""
 
 
 async def _never() -> None:

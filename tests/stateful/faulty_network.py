@@ -68,14 +68,14 @@ class FaultyNetwork:
         self._coming = [None] * after + [*troubles]
 
     def cut(self, *, expired: bool = False) -> None:
-        """Every watch breaks; with `expired` it cannot be resumed either: the response is 410."""
+        """Break every watch; with `expired` it cannot be resumed either: the response is 410."""
         if expired:
             self._expired |= set(self._open)
         self._cut.set()
         self._cut = asyncio.Event()
 
     def block(self) -> None:
-        """No watch or list is answered until `clear`; those under way break."""
+        """Leave watches and lists without a response until `clear`; break those in progress."""
         self._passable.clear()
         self.cut()
 
@@ -84,12 +84,12 @@ class FaultyNetwork:
         return not self._late and all(self._open[path] for path in paths)
 
     def clear(self) -> None:
-        """All is fine."""
+        """Repair the network."""
         self._coming, self.lag = [], 0.0
         self._passable.set()
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
-        """One request."""
+        """Send one request."""
         is_write = method in WRITES
         trouble = self._coming.pop(0) if self._coming and is_write and "/events" not in path else None
         if trouble is not None:
@@ -113,7 +113,7 @@ class FaultyNetwork:
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """A watch."""
+        """Open a watch."""
         await self._passable.wait()
         if path in self._expired:
             self._expired.discard(path)
@@ -155,11 +155,11 @@ class FaultyNetwork:
                     await asyncio.wait((waiting,))
 
     async def aclose(self) -> None:
-        """The server goes on."""
+        """Keep the server, which other processes use."""
 
 
 async def _next(batches: AsyncIterator[list[bytes]]) -> list[bytes] | None:
-    """The next batch, None at the end of the stream."""
+    """Return the next batch, None at the end of the stream."""
     return await anext(batches, None)
 
 

@@ -1,4 +1,4 @@
-"""What must hold when nothing is under way any more: each a sentence about what is stored, worked out afresh here."""
+"""Invariants of a cluster in which nothing changes any more, computed from stored objects only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 def faults(observed: Observed) -> list[str]:
-    """What does not hold."""
+    """Return the violated invariants."""
     return [*_orphans(observed), *_commands(observed), *_queues(observed)] + [
         f"job {job.metadata.name} ({job.status.state.phase}, version {job.status.version}): {fault}"
         for job in observed.jobs
@@ -90,7 +90,7 @@ def _counts(job: Job, pods: Sequence[Pod]) -> Iterator[str]:
 
 
 def _kept_up(observed: Observed, job: Job, pods: Sequence[Pod], groups: Sequence[PodGroup]) -> Iterator[str]:
-    """Every pod is wanted, every wanted one is there, and the phase is what the counts say."""
+    """Check that exactly the pods of the spec exist, and that the phase follows from the counts."""
     sizes = {task.name: task.replicas for task in job.spec.tasks}
     for pod in pods:
         index = int(pod.metadata.annotations[names.TASK_INDEX])
@@ -124,7 +124,7 @@ def _kept_up(observed: Observed, job: Job, pods: Sequence[Pod], groups: Sequence
 
 
 def _cleaned(observed: Observed, job: Job, pods: Sequence[Pod], groups: Sequence[PodGroup]) -> Iterator[str]:
-    """Of a job that is over nothing holds resources, and what was made for it is gone."""
+    """Check that a finished job holds no resources, and that its objects are deleted."""
     yield from (f"pod {pod.metadata.name} is still alive" for pod in pods if not _ended(pod) and not _going(pod))
     yield from (f"PodGroup {group.metadata.name} is still there" for group in groups if not _going(group))
     for made in observed.supports:

@@ -121,7 +121,7 @@ class JobsWorld:
             await manager.synced()
 
     def _manager(self, life: Transport) -> ControllerManager:
-        """The inside of a process."""
+        """Run the parts of one process."""
         settings = ControllerSettings(registry=plugins(), policies=self._policies, controllers=self._controllers)
         return ControllerManager(life, clock=LoopClock(), settings=settings)
 
@@ -218,7 +218,7 @@ class JobsWorld:
         assert response.ok, response.body
 
     async def run_pods(self, *, bound: bool = False) -> None:
-        """Every pending pod runs, on a node if it is to be `bound`."""
+        """Let every pending pod run, on a node if it is to be `bound`."""
         for name, pod in (await self.pods()).items():
             if pod.status.phase in ("", "Pending") and pod.metadata.deletion_timestamp is None:
                 if bound and not pod.spec.node_name:
@@ -239,7 +239,7 @@ class JobsWorld:
         )
 
     async def reap(self) -> None:
-        """The kubelet is done with every terminating pod."""
+        """Remove every terminating pod, as the kubelet does."""
         for name, pod in (await self.pods()).items():
             if pod.metadata.deletion_timestamp is not None:
                 await self.client.delete(kinds.POD, name, namespace=NAMESPACE, options=DeleteOptions(grace=0))
@@ -272,7 +272,7 @@ class JobsWorld:
         return sorted(obj.metadata.name for obj in await self.client.list(kind, NAMESPACE))
 
     async def outcome(self) -> tuple[object, ...]:
-        """What must be the same, whatever was killed when: phase, counters, counts, pods, other objects."""
+        """Return what must not depend on crashes: phase, counters, counts, pods, other objects."""
         status = (await self.job()).status
         pods = await self.pods()
         return (
@@ -291,7 +291,7 @@ class JobsWorld:
 
 @cache
 def plugins() -> Registry:
-    """What is installed."""
+    """Discover the installed plugins."""
     return discover()
 
 
@@ -306,7 +306,7 @@ async def world(
     controllers: tuple[str, ...] = ("job-controller",),
     faults: Faults | None = None,
 ) -> AsyncIterator[JobsWorld]:
-    """A world whose controllers have started; to be used within a virtual loop."""
+    """Yield a world whose controllers have started; to be used in a virtual event loop."""
     server = ApiServer(Core(Store(), ServerTime()), faults)
     async with server.running():
         made = JobsWorld(server, policies=(Declared(),) if policies is None else policies, controllers=controllers)

@@ -48,7 +48,7 @@ PICK = st.integers(0, 7)
 
 @st.composite
 def specs(draw: st.DrawFn) -> Manifest:
-    """A Job's spec as admission lets it in."""
+    """Draw a Job's spec that admission accepts."""
     tasks = []
     for name in draw(st.sampled_from([("a",), ("a", "b")])):
         replicas = draw(st.integers(1, 3))
@@ -157,7 +157,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(name=JOB, number=st.integers(0, 3), moment=MOMENTS)
     def somebody_else_writes_the_job(self, name: str, number: int, moment: float) -> None:
-        """What we were about to write meets a conflict."""
+        """Change the job from another client, so that our next write conflicts."""
         patch = {"metadata": {"annotations": {"somebody": str(number)}}}
         self.happen(self.world.client.patch(kinds.JOB, name, patch, namespace=NAMESPACE), moment)
 

@@ -92,7 +92,7 @@ class LifecycleWorld(JobsWorld):
         return LoopClock().now()
 
     async def user(self, kind: Kind, manifest: Manifest) -> None:
-        """A user creates something; what the server refuses is the user's business."""
+        """Create an object as a user; a refusal by the server is ignored."""
         with suppress(ApiError):
             await self._create(kind, manifest)
 
@@ -116,7 +116,7 @@ class LifecycleWorld(JobsWorld):
                 await self.revive()
 
     async def manifest(self, kind: Kind, name: str) -> Manifest:
-        """An object as it is stored."""
+        """Return an object as it is stored."""
         response = await self._transport.request("GET", f"{kind.path(NAMESPACE)}/{name}")
         if not response.ok:
             raise error_of(response, now=self.now)
@@ -132,7 +132,7 @@ class LifecycleWorld(JobsWorld):
         )
 
     async def restart_containers(self, pod: str, restarts: int) -> None:
-        """The kubelet reports how often a container was restarted."""
+        """Write the number of restarts of a container, as the kubelet does."""
         status = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": restarts, "state": {}}
         patch = {"status": {"phase": "Running", "containerStatuses": [status]}}
         await self.client.patch(kinds.POD, pod, patch, namespace=NAMESPACE, options=PatchOptions(subresource="status"))
@@ -157,7 +157,7 @@ class LifecycleWorld(JobsWorld):
         raise AssertionError(msg)
 
     def _moving(self) -> str:
-        """What is under way, or waits for the end of a back-off; "" for nothing."""
+        """Describe work in progress or waiting for a back-off; "" for none."""
         assert self.manager is not None
         if self.manager.executor.steps_under_way:
             return f"{self.manager.executor.steps_under_way} steps"
@@ -177,21 +177,21 @@ class LifecycleWorld(JobsWorld):
         return ""
 
     def look(self) -> None:
-        """What must hold at any time."""
+        """Check the invariants that hold at any time."""
         self.histories.check()
         for chains in self.chains:
             chains.check()
         assert not self.probe.counts["volcanoio_controller_faults_total"], "a reducer raised"
 
     async def look_at_rest(self) -> None:
-        """What must hold when nothing moves."""
+        """Check the invariants that hold when nothing changes."""
         await self.rest()
         self.look()
         found = invariants.faults(await self.observed())
         assert not found, "\n".join(found)
 
     async def observed(self) -> invariants.Observed:
-        """All that is stored."""
+        """Return everything that is stored."""
 
         async def of(*wanted: Kind) -> list[Any]:
             return [
@@ -256,7 +256,7 @@ class Living:
         return self._loop.run_until_complete(doing)
 
     def close(self) -> None:
-        """The end of the world."""
+        """Stop the world."""
         self._over.set()
         try:
             self._loop.run_until_complete(self._life)
@@ -267,7 +267,7 @@ class Living:
 
 @cache
 def _beginning() -> tuple[int, list[tuple[Ref, Stored]]]:
-    """The revision and the objects of a cluster in which nothing happened yet, made once."""
+    """Return revision and objects of an unused cluster, made once."""
 
     async def made() -> tuple[int, list[tuple[Ref, Stored]]]:
         server = ApiServer(Core(Store(), ServerTime()))
@@ -287,7 +287,7 @@ def _beginning() -> tuple[int, list[tuple[Ref, Stored]]]:
 
 
 def _begun() -> Store:
-    """A store of such a cluster."""
+    """Return a store of an unused cluster."""
     revision, objects = _beginning()
     store = Store(revision)
     for ref, stored in objects:
@@ -296,7 +296,7 @@ def _begun() -> Store:
 
 
 def _predictable(server: ApiServer, seed: int) -> None:
-    """The same uids and generated names in every run."""
+    """Make uids and generated names equal in every run."""
     rng = random.Random(seed)
     server.core._random.seed(seed)
     server.core._entropy[:] = [f"{rng.getrandbits(128):032x}" for _ in range(4_000)]

@@ -51,7 +51,7 @@ async def runs(world: LifecycleWorld) -> None:
 
 
 async def ends(world: LifecycleWorld, prefix: str = "") -> None:
-    """What runs succeeds."""
+    """Let running pods succeed."""
     for name, pod in (await world.pods()).items():
         if pod.status.phase == "Running" and name.startswith(prefix):
             await world.end_pod(name, "Succeeded", 0)
@@ -140,7 +140,7 @@ STORIES = {
 
 
 def lived(story: Story, die_in: int = 0, *, after: bool = False, absent: bool = False) -> tuple[dict[str, Any], int]:
-    """What is stored in the end, by kind and name, and how many processes there were."""
+    """Return the stored objects at the end, by kind and name, and the number of processes."""
     living = Living(policies=(OomScaleUp(), Declared()), controllers=("*",))
     world = living.world
     try:
@@ -161,7 +161,7 @@ def lived(story: Story, die_in: int = 0, *, after: bool = False, absent: bool = 
 
 
 async def remains(world: LifecycleWorld) -> dict[str, Any]:
-    """All that is stored, without what differs from life to life."""
+    """Return everything that is stored, without values that differ from run to run."""
 
     async def of(kind: Kind) -> list[Manifest]:
         response = await world.line.request("GET", kind.path(NAMESPACE if kind.namespaced else ""))

@@ -47,7 +47,7 @@ async def submitted(world: JobsWorld, bound: bool) -> None:
 async def lived(
     world: JobsWorld, disturbance: Disturbance, bound: bool, die_in: int, after: bool
 ) -> tuple[object, ...]:
-    """A job that runs, what happens to it, the death so many writes later, and what came of it."""
+    """Run a job, disturb it, crash the controller after so many writes; return the outcome."""
     await world.reset()
     await submitted(world, bound)
     if die_in:

@@ -25,7 +25,7 @@ class Act(DecisionBase, frozen=True, kw_only=True):
     """Carry out `action`, `after` seconds from now. Targeted actions apply to the event's task, pod or partition.
 
     A delayed action is stored on the Job. Until it is carried out, the failed pod or completed task that it answers
-    does not end the job, so a retry with back-off is an `after` that grows with `job.status.retry_count`.
+    does not end the job, so a retry with back-off is an `after` that grows with the Job's `retry_count`.
     """
 
     action: JobAction

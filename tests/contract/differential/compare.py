@@ -70,7 +70,7 @@ class Difference(NamedTuple):
 
 
 def parts(mine: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The leaves in which two answers differ."""
+    """Yield the leaves in which two responses differ."""
     if mine == theirs or alike(mine, theirs):
         return
     if isinstance(mine, dict) and isinstance(theirs, dict):

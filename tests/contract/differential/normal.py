@@ -49,7 +49,7 @@ def warnings(headers: Mapping[str, str]) -> list[str]:
 
 
 def normal(body: Any, namespace: str, plural: str = "") -> Any:
-    """An answer about objects of a kind, normalised."""
+    """Return a normalised response about objects of a kind."""
     if not isinstance(body, dict):
         return "" if body in (b"", None) else "not JSON"
     text = json.dumps(body).replace(namespace, "NAMESPACE")

@@ -51,7 +51,7 @@ class Run:
         return path.replace(f"/namespaces/{self._namespace.name}", "") if plural in CLUSTER else path
 
     def _filled(self, value: Any) -> Any:
-        """The value with what this server has given, and the script's namespace."""
+        """Return the value with what this server has assigned, and the script's namespace."""
         match value:
             case Symbol():
                 return self._known.get(value._replace(name=value.name.replace(OWN, self._namespace.name)), "1")
@@ -96,7 +96,7 @@ class Run:
         return reported
 
     def version(self, plural: str) -> str:
-        """The version of everything, now."""
+        """Return the current version of all resources."""
         listed = self._namespace.cluster.get(self._path(plural)).ok()
         return str(listed["metadata"]["resourceVersion"])
 

@@ -79,21 +79,21 @@ class Cluster:
         raise AssertionError(msg)
 
     async def job(self, name: str, phase: str) -> Job:
-        """The job, once it is in a phase."""
+        """Return the job once it is in a phase."""
         jobs = await self.until(
             kinds.JOB, Job, lambda all_: name in all_ and all_[name].status.state.phase == phase, f"{name} {phase}"
         )
         return jobs[name]
 
     async def group(self, name: str, holds: Callable[[PodGroup], bool], what: str) -> PodGroup:
-        """A PodGroup, once something holds."""
+        """Return a PodGroup once a condition holds."""
         groups = await self.until(
             kinds.POD_GROUP, PodGroup, lambda all_: name in all_ and holds(all_[name]), f"podgroup {name} {what}"
         )
         return groups[name]
 
     async def queue(self, name: str, holds: Callable[[Queue], bool], what: str) -> Queue:
-        """A queue, once something holds."""
+        """Return a queue once a condition holds."""
         queues = await self.until(
             kinds.QUEUE, Queue, lambda all_: name in all_ and holds(all_[name]), f"queue {name} {what}"
         )
@@ -126,7 +126,7 @@ async def cluster(
     budget: float | None = None,
     **options: Any,
 ) -> AsyncIterator[Cluster]:
-    """A ready cluster; time runs 20 times as fast by default. Its journal is replayed at the end."""
+    """Start a cluster; time runs 20 times as fast by default. Its journal is replayed at the end."""
     with tempfile.TemporaryDirectory(prefix="journal-") as journal:
         given = {"speed": 20.0, "data": data, "memory": data is None, "journal": Path(journal), **options}
         local = JournalledCluster(LocalOptions.parse(**given), faults=faults, policies=policies, budget=budget)

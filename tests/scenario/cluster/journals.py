@@ -33,12 +33,12 @@ class JournalledCluster(LocalCluster):
         self.schedulers: list[SchedulerProcess] = []
 
     async def start_controllers(self) -> None:
-        """As it is, remembering."""
+        """Start the controllers and remember them."""
         await super().start_controllers()
         self.managers.append(self.controllers)
 
     async def start_scheduler(self) -> None:
-        """As it is, remembering."""
+        """Start the scheduler and remember it."""
         if self._budget is not None:
             self._scheduler_settings = replace(self._scheduler_settings, budget=self._budget)
         await super().start_scheduler()
@@ -74,7 +74,7 @@ def _scheduler(run: Run, live: SchedulerProcess, registry: Registry) -> str:
 
 
 def _states(live: Any, folded: Any, run: Run) -> str:
-    """The first value in which the folded state differs from the live one, and the events that led there."""
+    """Return the first difference between folded and live state, and the events that led there."""
     codec = Codec()
     left, right = _without_empty(codec.plain(live)), _without_empty(codec.plain(folded))
     where = first_difference(left, right)
@@ -88,14 +88,14 @@ def _states(live: Any, folded: Any, run: Run) -> str:
 
 
 def _without_empty(value: Any) -> Any:
-    """A value without empty annotations: one that lost its only entry to redaction came back as none."""
+    """Return a value without empty annotations: redaction removes one that lost its only entry."""
     if isinstance(value, dict):
         return {key: _without_empty(item) for key, item in value.items() if key != "annotations" or item}
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def _about(where: str, events: Iterable[Event], by_seq: dict[int, Event]) -> tuple[Event, ...]:
-    """The chain of the newest event about an object or key that a path names."""
+    """Return the causes of the newest event about an object or key that a path names."""
     last = 0
     for event in events:
         subjects = [getattr(event, "key", ""), getattr(event, "uid", "")]
@@ -107,7 +107,7 @@ def _about(where: str, events: Iterable[Event], by_seq: dict[int, Event]) -> tup
 
 
 def _values(left: Any, right: Any) -> str:
-    """The first two values that differ, cut short."""
+    """Return the first two values that differ, shortened."""
     while isinstance(left, dict) and isinstance(right, dict):
         key = next(
             (key for key in sorted(left) if key in right and first_difference(left[key], right[key]) is not None), None
@@ -120,5 +120,5 @@ def _values(left: Any, right: Any) -> str:
 
 
 def texts(directory: Path) -> str:
-    """All that stands in the journals below a directory."""
+    """Return the whole text of the journals below a directory."""
     return "".join(path.read_text(encoding="utf-8") for path in sorted(directory.rglob("*.jsonl")))

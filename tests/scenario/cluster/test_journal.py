@@ -35,7 +35,7 @@ _RESTART_ON_3 = [{"exitCode": 3, "action": "RestartJob"}]
 
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A restart by exit code, a gang that waits for room, secrets, and both processes started twice."""
+    """Record a restart by exit code, a gang that waits for room, secrets, and two starts of both processes."""
     directory = tmp_path_factory.mktemp("recorded")
     conf = directory / "volcano-controller.conf"
     conf.write_text(_CONTROLLER_CONF)
@@ -61,7 +61,7 @@ async def _record(directory: Path, conf: Path) -> None:
 
 
 async def _secretive(c: Cluster) -> None:
-    """A job and a Secret with something to hide, everywhere we can think of."""
+    """Return a job and a Secret with confidential values in all fields that may have some."""
     job = job_manifest(
         "quiet", plugins={"env": [], "svc": [], "ssh": [f"--ssh-private-key={_KEY}", "--ssh-public-key=p"]}
     )
@@ -113,13 +113,13 @@ def observed(line: Line, resource: str, name: str = "", change: str = "") -> boo
 
 
 def content(line: Line) -> Manifest:
-    """The object of an observation."""
+    """Return the object of an observation."""
     found: Manifest = line["event"]["object"]["$object"]
     return found
 
 
 def altered(journal: Path, into: Path, pick: Callable[[Line], bool], change: Callable[[Line], Line | None]) -> int:
-    """A copy in which the first line that is picked is changed, or dropped; gives the seq of its event."""
+    """Write a copy in which the first matching line is changed or dropped; return the seq of its event."""
     shutil.copytree(journal, into)
     segment = into / "00000001.jsonl"
     lines = [json.loads(line) for line in segment.read_bytes().splitlines()]
@@ -132,31 +132,31 @@ def altered(journal: Path, into: Path, pick: Callable[[Line], bool], change: Cal
 
 
 def smaller_node(line: Line) -> Line:
-    """The node offers one core."""
+    """Let the node offer one core."""
     content(line)["status"]["allocatable"]["cpu"] = "1"
     return line
 
 
 def greater_demand(line: Line) -> Line:
-    """The gang demands more than there is."""
+    """Let the gang request more than there is."""
     content(line)["spec"]["minResources"]["cpu"] = "100"
     return line
 
 
 def no_allocation(line: Line) -> Line:
-    """The configuration has no action that places pods."""
+    """Remove the actions that place pods from the configuration."""
     line["event"]["text"] = "actions: enqueue\ntiers: []\n"
     return line
 
 
 def other_code(line: Line) -> Line:
-    """The container ended with another exit code."""
+    """Change the exit code of the container."""
     content(line)["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = 4
     return line
 
 
 def dropped(line: Line) -> None:
-    """It never happened."""
+    """Drop the event."""
 
 
 CHANGES: dict[str, tuple[str, Callable[[Line], bool], Callable[[Line], Line | None]]] = {
@@ -199,7 +199,7 @@ def test_one_changed_event_changes_the_decisions(what: str, journal: Path, tmp_p
 
 
 def cut(journal: Path, into: Path, part: float) -> bytes:
-    """A copy whose last segment ends within a line, about so far into it; gives that line's beginning."""
+    """Write a copy whose last segment ends within a line, at that fraction; return the beginning of the line."""
     shutil.copytree(journal, into)
     segment = into / "00000002.jsonl"
     whole = segment.read_bytes()
@@ -247,7 +247,7 @@ def test_no_secret_and_no_environment_is_in_it(journal: Path) -> None:
 
 
 async def _miscounted() -> None:
-    """A scenario in which one core is counted that no event speaks of."""
+    """Run a scenario in which one core is counted without an event."""
     async with cluster() as c:
         await c.create(job_manifest("job"))
         await c.job("job", "Completed")

@@ -128,7 +128,7 @@ def _ready(all_: dict[str, Node], name: str) -> str:
 
 
 async def test_a_pod_that_waits_for_others_does_not_make_time_hurry() -> None:
-    """What only somebody else can bring about (a ConfigMap, an image, room) is waited for at the wall's pace."""
+    """A pod that waits for a user (a ConfigMap, an image, room) is waited for in real time."""
     async with cluster(speed=math.inf, nodes=1) as c:
         volume = {"name": "v", "configMap": {"name": "missing"}}
         manifest = job_manifest("waits")

@@ -161,7 +161,7 @@ async def test_a_claim_without_a_provisioned_volume_refuses_the_gang_and_is_reve
 
 
 def _made_by_hand(node: str) -> Manifest:
-    """The volume that a driver would make."""
+    """Create the volume as a driver would."""
     made = local_volume("late", node)
     made["spec"]["storageClassName"] = "slow"
     return made

@@ -24,7 +24,7 @@ class UpProcess:
     cluster: Cluster
 
     def namespace(self) -> Namespace:
-        """A new namespace, ready for pods."""
+        """Create a namespace that is ready for pods."""
         name = unique("run")
         self.cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
         wait_until_stable(self.cluster, name)
@@ -72,7 +72,7 @@ def run_pod(namespace: Namespace, name: str, *containers: Obj, labels: Obj | Non
 
 
 def until(cluster: Cluster, path: str, holds: Callable[[Obj], Any]) -> Obj:
-    """The object at a path once something holds of it, by watching it; the test's timeout is the limit."""
+    """Return the object at a path once a condition holds, by watching; the test's timeout is the limit."""
     collection, _, name = path.rpartition("/")
     seen: Obj = {}
     with cluster.watch(collection, fieldSelector=f"metadata.name={name}") as events:
@@ -84,12 +84,12 @@ def until(cluster: Cluster, path: str, holds: Callable[[Obj], Any]) -> Obj:
 
 
 def ended(cluster: Cluster, path: str) -> Obj:
-    """The pod once it has succeeded or failed."""
+    """Return the pod once it has succeeded or failed."""
     return until(cluster, path, lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"))
 
 
 def log(cluster: Cluster, path: str, **query: Any) -> str:
-    """A container's log; followed, its whole log."""
+    """Return a container's log; with `follow` its whole log."""
     answer = cluster.get(f"{path}/log", **query)
     assert answer.code == 200, answer.body
     body: bytes = answer.body
@@ -97,7 +97,7 @@ def log(cluster: Cluster, path: str, **query: Any) -> str:
 
 
 def terminated(pod: Obj, container: str = "main") -> Obj:
-    """How a container of a pod ended."""
+    """Return how a container of a pod ended."""
     status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == container)
     found: Obj = status["state"]["terminated"]
     return found

@@ -81,7 +81,7 @@ class World:
         self.put(kinds.QUEUE, "", {"metadata": {"name": "default"}, "spec": {"weight": 1}})
 
     def boot(self) -> None:
-        """A fresh controller process that lists what there is."""
+        """Start a new controller process that lists the stored objects."""
         self.host = Host([JobController(ControllerContext(job_plugins=PLUGINS))], on_fault=self._fault)
         self.inbox: deque[ControllerEvent] = deque()
         self.outbox: deque[tuple[str, deque[deque[Effect]]]] = deque()
@@ -129,32 +129,32 @@ class World:
         self.inbox.append(self._observed(resource, Change.GONE, manifest, manifest))
 
     def vanish(self) -> None:
-        """All terminating pods end."""
+        """End all terminating pods."""
         for (resource, key), manifest in list(self.objects.items()):
             if "deletionTimestamp" in manifest["metadata"]:
                 self.remove(resource, key)
 
     def admit(self) -> None:
-        """The scheduler's enqueue action: every new PodGroup gets into its queue."""
+        """Admit every new PodGroup, as the scheduler's enqueue action does."""
         for (resource, key), manifest in list(self.objects.items()):
             if resource == kinds.POD_GROUP.resource and not manifest.get("status", {}).get("phase"):
                 self.change(resource, key, {"status": {"phase": "Inqueue"}})
 
     def phase(self, pod: str, phase: str, exit_code: int | None = None) -> None:
-        """The kubelet reports a pod's phase."""
+        """Write a pod's phase, as the kubelet does."""
         status: Manifest = {"phase": phase}
         if exit_code is not None:
             status["containerStatuses"] = [{"name": "c", "state": {"terminated": {"exitCode": exit_code}}}]
         self.change("pods", pod if "/" in pod else f"default/{pod}", {"status": status})
 
     def command(self, action: str, job: str = "job", name: str = "", uid: str = "") -> None:
-        """A user issues a Command."""
+        """Create a Command, as a user does."""
         target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job, "uid": uid}
         manifest = {"metadata": {"name": name or f"{job}-{action.lower()}"}, "action": action, "target": target}
         self.put(kinds.COMMAND, "default", manifest)
 
     def submit(self, spec: Manifest, name: str = "job", **metadata: Any) -> None:
-        """A user submits a Job."""
+        """Create a Job, as a user does."""
         self.put(kinds.JOB, "default", {"metadata": {"name": name, **metadata}, "spec": spec})
 
     # What there is.
@@ -191,7 +191,7 @@ class World:
         raise AssertionError(msg)
 
     def step(self) -> bool:
-        """One event reduced, or else one effect carried out; False when there is neither."""
+        """Reduce one event, or else carry out one effect; return False if there is neither."""
         if self.inbox:
             event = self.inbox.popleft()
             for dispatch in self.host.handle(event):
@@ -286,7 +286,7 @@ class World:
         return "job"
 
     def _carry_out(self) -> None:
-        """One write of the oldest step; a failure drops its later stages."""
+        """Carry out one write of the oldest step; a failure drops its later stages."""
         key, stages = self.outbox[0]
         effect = stages[0].popleft()
         assert isinstance(effect, Create | Patch | Delete)

@@ -24,7 +24,7 @@ def running(*tasks: Manifest, **fields: Any) -> World:
 
 
 def phases(world: World) -> list[str]:
-    """The phases the job went through, oldest first, the newest visit of each."""
+    """Return the phases of the job, oldest first, with the newest visit of each."""
     return [condition.status for condition in world.job().status.conditions]
 
 
@@ -280,7 +280,7 @@ COUNTS = ("pending", "running", "succeeded", "failed", "terminating")
 
 
 def statuses(world: World) -> list[str]:
-    """What each status write since the last look left: the phase, and the counts that are not zero."""
+    """Return phase and non-zero counts of each status write since the last call."""
     written = [
         " ".join([status["state"]["phase"], *(f"{count} {status[count]}" for count in COUNTS if status.get(count))])
         for status in world.statuses

@@ -36,7 +36,7 @@ def cell_of(transition: Transition | None) -> str:
 
 
 def printed() -> list[str]:
-    """The table in the form of the page."""
+    """Return the table in the form of the page."""
     head = ["Phase", "upkeep", "ends as", *ACTIONS]
     lines = [head, ["---"] * len(head)]
     for phase in JobPhase:
@@ -74,7 +74,7 @@ class Answering:
 
 
 def in_phase(phase: str, policy: Answering) -> World:
-    """A job of three pods in that phase. Deleted pods stay, so that no phase passes by."""
+    """Return a job of three pods in that phase. Deleted pods stay, so that the phase does not change."""
     world = World(policy=policy, graceful=True)
     partition = {"totalPartitions": 3, "partitionSize": 1}
     world.submit(spec(task(replicas=3, partitionPolicy=partition), maxRetry=9))

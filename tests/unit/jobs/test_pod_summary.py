@@ -55,7 +55,7 @@ def pods(draw: st.DrawFn, uid: str) -> Pod:
 
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[str, Pod | None, bool]:
-    """A uid, the pod that it is from now on (None: gone), and whether we deleted it."""
+    """Draw a uid, its new pod (None: deleted), and whether we deleted it."""
     uid = draw(st.sampled_from(UIDS))
     return uid, draw(st.none() | pods(uid)), draw(st.booleans())
 
@@ -90,7 +90,7 @@ def shown(summary: PodSummary) -> dict[str, object]:
 
 
 def looked_at(job: Job, held: PersistentMap[str, Pod], deleting: UidSet) -> dict[str, object]:
-    """The same, said of each pod plainly."""
+    """Compute the same from each pod directly."""
     tasks = {task.name: task.replicas for task in job.spec.tasks}
     own = [pod for pod in held.values() if pod.metadata.owner_references[0].uid == job.metadata.uid]
 

@@ -168,7 +168,7 @@ def epoch_of(pod: Pod) -> float:
 
 
 def outcome(world: World) -> tuple[object, ...]:
-    """What must be the same: status counts, what waits, pods and their phases, other objects."""
+    """Return what must be equal: status counts, delayed actions, pods and their phases, other objects."""
     status = world.job().status
     kept = read_stored(status)
     return (

@@ -80,7 +80,7 @@ def scheduled(at: int = 0) -> Manifest:
 
 
 def say(world: World, *conditions: Manifest, phase: str = "Pending") -> World:
-    """The scheduler writes the status of the job's PodGroup."""
+    """Write the status of the job's PodGroup, as the scheduler does."""
     group = f"default/{world.names(kinds.POD_GROUP.resource)[0]}"
     world.change(kinds.POD_GROUP.resource, group, {"status": {"phase": phase, "conditions": list(conditions)}})
     return world.run_until_stable(admit=False)

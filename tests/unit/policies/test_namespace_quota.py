@@ -49,7 +49,7 @@ class Line:
         return tuple(index for index in range(replicas) if f"{name}-{index}" not in self.pods)
 
     def ask(self, name: str) -> Decision:
-        """One question, and what follows of the answer."""
+        """Ask one question and apply the answer."""
         due = self.due(name)
         if name in self.over or (name in self.groups and not due):
             return Abstain()
@@ -73,7 +73,7 @@ class Line:
         return decision
 
     def finish(self, name: str) -> None:
-        """The job is over: its pods ended."""
+        """Finish the job: its pods end."""
         self.over.add(name)
         job = self.jobs[name]
         state = msgspec.structs.replace(job.status.state, phase="Completed")
@@ -109,7 +109,7 @@ class Line:
             self.pods[f"bare{index}"] = msgspec.convert(manifest, Pod)
 
     def fail(self, job: str) -> None:
-        """All pods of the job fail, which the controller has not handled yet."""
+        """Let all pods of the job fail, which the controller has not handled yet."""
         for name, pod in self.pods.items():
             if pod.metadata.annotations.get("job") == job:
                 self.pods[name] = msgspec.structs.replace(
@@ -117,7 +117,7 @@ class Line:
                 )
 
     def set_status(self, job: str, phase: str = "Running", **entries: str) -> None:
-        """The job counts its failed pods."""
+        """Let the status of the job count its failed pods."""
         failed = sum(pod.status.phase == "Failed" for pod in self._live(job))
         status = self.jobs[job].status
         state = msgspec.structs.replace(status.state, phase=phase)
@@ -125,7 +125,7 @@ class Line:
         self.jobs[job] = msgspec.structs.replace(self.jobs[job], status=status)
 
     def lose(self, job: str) -> None:
-        """The job's pods are gone; those without a job if it is ""."""
+        """Remove the job's pods; those without a job if it is ""."""
         self.pods = {name: pod for name, pod in self.pods.items() if pod.metadata.annotations.get("job", "") != job}
 
     def taken(self) -> int:
@@ -212,7 +212,7 @@ def full() -> Line:
 
 
 def place(decision: Decision) -> str:
-    """Where a held job stands."""
+    """Return the position of a held job."""
     assert isinstance(decision, Hold)
     return decision.reason.partition(", place ")[2].partition(" ")[0]
 

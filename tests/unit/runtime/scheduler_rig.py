@@ -72,7 +72,7 @@ class Rig:
 
     @asynccontextmanager
     async def running(self, *objects: Manifest, synced: bool = True) -> AsyncIterator[None]:
-        """The actor at work; objects are listed first."""
+        """Run the actor; objects are listed first."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.scheduler.run, Writers(self, self, self, Client(self.transport)))
             await run_until_idle()
@@ -88,19 +88,19 @@ class Rig:
         self.bus.publish([self._observed(obj) for obj in objects])
 
     def gone(self, kind: kinds.Kind, key: str) -> Observed:
-        """The event that says an object is gone."""
+        """Return the event that an object is gone."""
         return Observed(resource=kind.resource, change=Change.GONE, object=self.objects.pop(f"{kind.resource}/{key}"))
 
     def sync(self, resources: Iterable[str] = (*REQUIRED_RESOURCES, *sorted(WATCHABLE))) -> None:
-        """All of these are listed."""
+        """Publish that all of these are listed."""
         self.bus.publish([Synced(resource=resource) for resource in resources])
 
     def relist(self, resource: str) -> None:
-        """A watch is lost."""
+        """Publish that a watch is lost."""
         self.bus.publish([Relisting(resource=resource)])
 
     def of(self, kind: type[Event]) -> list[Any]:
-        """The events of one type so far."""
+        """Return the events of one type so far."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property

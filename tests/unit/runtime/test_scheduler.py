@@ -347,7 +347,7 @@ async def test_a_job_that_stays_short_is_counted_once_a_period_and_forgotten_wit
 
 
 def replayed(events: list[Event]) -> list[ReplayedCycle]:
-    """A replay of the events as a journal gives them back."""
+    """Replay the events as read from a journal."""
     codec = Codec()
     journal = []
     for event in events:
@@ -358,14 +358,14 @@ def replayed(events: list[Event]) -> list[ReplayedCycle]:
 
 
 def assert_same(events: list[Event]) -> None:
-    """The replay decides what was decided."""
+    """Assert that the replay has equal decisions."""
     cycles = replayed(events)
     assert sum(len(cycle.decided) for cycle in cycles) > 0
     assert [cycle.cycle for cycle in cycles if not cycle.is_same] == []
 
 
 async def recorded() -> list[Event]:
-    """Some cycles of gangs that fit, wait, are refused once and then run."""
+    """Record some cycles of gangs that fit, wait, are refused once and then run."""
     rig = Rig(seed=42)
     async with rig.running(*CLUSTER):
         rig.refuse = lambda batch: batch.group == "ns/b" and len(rig.batches) == 2

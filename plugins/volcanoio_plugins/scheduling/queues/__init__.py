@@ -1,5 +1,5 @@
-"""Plugins that share the cluster between queues and namespaces, and what they have in common.
+"""Plugins that share the cluster between queues and namespaces, and the modules that several of them use.
 
-`attributes`, `demand`, `quantities` and `waterfilling` are shared; the other modules are one plugin each. Imports
+`attributes`, `quantities` and `gauges` are such modules; the others are one plugin each. Imports
 `volcanoio.framework` and `volcanoio.model` only. Start with `proportion`, then `capacity`.
 """
