@@ -22,7 +22,7 @@ CHANGES = st.tuples(
 
 
 def change(world: World, what: tuple[str, int], draw: worlds.Draw, mix: worlds.Mix, number: int) -> None:
-    """One of the changes, of the object of that number; nothing where there is none."""
+    """Apply one change to the object of that number, if it exists."""
     kind, choice = what
     pods = sorted(key for resource, key in world.objects if resource == kinds.POD.resource)
     name = pods[choice % len(pods)] if pods else ""
@@ -47,7 +47,7 @@ def change(world: World, what: tuple[str, int], draw: worlds.Draw, mix: worlds.M
 
 
 def _with(obj: Any, part: str, **values: Any) -> Any:
-    """The object with other values in one part of it."""
+    """Return the object with other values in one of its parts."""
     return msgspec.structs.replace(obj, **{part: msgspec.structs.replace(getattr(obj, part), **values)})
 
 

@@ -45,7 +45,7 @@ class Node:
         return self.idle(name) + self.sum(name, "releasing") - self.sum(name, "pipelined")
 
     def counted(self, name: str) -> int:
-        """What scorers count as used: of containers that request none of it, a little."""
+        """Return what scorers count as used; containers without a request count with a default amount."""
         return sum(task.counted[name] for task in self.tasks)
 
 
@@ -95,12 +95,12 @@ class Task:
 
     @property
     def is_free(self) -> bool:
-        """Pending and without requests: as good as placed."""
+        """Whether the task is pending and best-effort, which counts as placed."""
         return self.state == "pending" and self.best_effort and not self.found_no_node
 
     @property
     def order(self) -> tuple[float, str, str]:
-        """The index in the name, creation, uid (Volcano: CompareTask)."""
+        """Order key: index in the name, creation time, uid (Volcano: CompareTask)."""
         parts = self.name.split("-")
         index = float(parts[-1]) if len(parts) > 2 and parts[-1].isdigit() else float("inf")
         return index, self.pod["metadata"].get("creationTimestamp", ""), self.uid
@@ -155,7 +155,7 @@ class Job:
 
     @property
     def free_number(self) -> int:
-        """How many tasks are as good as placed."""
+        """Return how many tasks count as placed."""
         return sum(task.is_free for task in self.tasks)
 
     def is_ready(self) -> bool:
@@ -171,7 +171,7 @@ class Job:
         return sum(task.role == role and task.state in states for task in self.tasks)
 
     def roles(self, *states: str, free: bool) -> bool:
-        """Whether each role has its minimum in these states; with `free`, pending tasks that request nothing count."""
+        """Whether each role has its minimum in these states; with `free`, pending best-effort tasks count."""
         if self.minimum < sum(self.role_minimums.values()):
             return True
         return all(
@@ -204,7 +204,7 @@ class Queue:
 
 
 class Cluster:
-    """All of it. Jobs of queues that do not exist are left out, as from Volcano's snapshot."""
+    """The whole cluster. Jobs of queues that do not exist are left out, as from Volcano's snapshot."""
 
     def __init__(self, manifests: Iterable[Manifest]) -> None:
         by_kind: dict[str, list[Manifest]] = {}
@@ -240,7 +240,7 @@ class Cluster:
 
 
 def total(parts: Iterable[Mapping[str, int]]) -> Amounts:
-    """The sum of amounts."""
+    """Return the sum of amounts."""
     result: Amounts = {}
     for part in parts:
         for name, amount in part.items():
@@ -249,7 +249,7 @@ def total(parts: Iterable[Mapping[str, int]]) -> Amounts:
 
 
 def most(parts: Iterable[Mapping[str, int]]) -> Amounts:
-    """The largest of each amount."""
+    """Return the largest value of each resource."""
     result: Amounts = {}
     for part in parts:
         for name, amount in part.items():

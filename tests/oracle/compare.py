@@ -15,7 +15,7 @@ from volcanoio.model import kinds
 
 
 def compare(world: World, conf: str, memory: dict[str, Any] | None = None) -> Session:
-    """One cycle of both; gives the oracle's session. `memory` is what its plugins remember of sessions before."""
+    """Compare one cycle, and return the oracle's session; `memory` is the state of its plugins between sessions."""
     cluster = Cluster([kinds.of(obj).manifest(obj) for obj in world.objects.values()])
     waiting = {job.uid for job in cluster.jobs if job.phase == "Pending"}
     now = world.now
@@ -23,7 +23,7 @@ def compare(world: World, conf: str, memory: dict[str, Any] | None = None) -> Se
     placer, columns = world.state.placer, world.state.ledger.columns
 
     def tie(task: Task, node: Node) -> int:
-        """The engine's hash of cycle, shape and node."""
+        """Return the engine's hash of cycle, shape and node."""
         shape = world.state.ledger.tasks[task.uid].shape
         return int(placer.tie_keys(shape, np.array([columns.rows[node.name]], np.intp))[0])
 

@@ -118,7 +118,7 @@ ARGUMENTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
 
 
 def text(actions: str, tiers: Sequence[Sequence[Mapping[str, Any]]], **configurations: Mapping[str, Any]) -> str:
-    """A configuration file (JSON is YAML)."""
+    """Return a configuration file as JSON, which is YAML too."""
     return json.dumps(
         {
             "actions": actions,
@@ -163,6 +163,6 @@ def confs(
 
 
 def _switches(name: str) -> list[str]:
-    """The switches that matter to a plugin."""
+    """Return the switches that have an effect on a plugin."""
     found = sorted({switch for method, switch in SWITCHES.items() if hasattr(PLUGINS[name], method)})
     return found or ["enableJobOrder"]

@@ -23,7 +23,7 @@ ROLES = st.dictionaries(st.sampled_from(["", "a", "b"]), st.integers(1, 2), min_
 
 @st.composite
 def partitioned(draw: Draw, worlds: st.SearchStrategy[list[Manifest]]) -> list[Manifest]:
-    """A world in which most jobs have policies and their pods labels."""
+    """Draw a cluster in which most jobs have policies, and their pods labels."""
     objects: list[Manifest] = draw(worlds)
     for each in objects:
         if each["kind"] == "PodGroup" and draw(st.integers(0, 3)):
@@ -43,7 +43,7 @@ def _label(draw: Draw, name: str, objects: list[Manifest]) -> None:
 
 @st.composite
 def roled(draw: Draw, worlds: st.SearchStrategy[list[Manifest]]) -> list[Manifest]:
-    """A world in which some jobs have minimums of roles."""
+    """Draw a cluster in which some jobs have minimums of roles."""
     objects: list[Manifest] = draw(worlds)
     for each in objects:
         if each["kind"] == "PodGroup" and draw(st.booleans()):

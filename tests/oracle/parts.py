@@ -13,18 +13,18 @@ from tests.oracle.labels import selects
 
 
 class Part:
-    """One sub-job; `number` is the first of its labels' values, 0 where that is none."""
+    """A sub-job; `number` is its first label value, or 0 if that is not a number."""
 
     def __init__(self, key: str, group: str, size: int, number: int) -> None:
         self.key = key
         self.group = group
         self.size = size
-        """How many of its tasks must be placed together."""
+        """Number of its tasks that must be placed together."""
         self.number = number
         self.tasks: list[Task] = []
 
     def count(self, *states: str, free: bool = True) -> int:
-        """Its tasks in these states; with `free`, pending ones that request nothing count."""
+        """Return the number of its tasks in these states; with `free`, pending best-effort tasks count."""
         return sum(task.state in states or (free and task.is_free) for task in self.tasks)
 
     def is_valid(self) -> bool:
@@ -41,7 +41,7 @@ class Part:
 
 
 def parts_of(job: Job) -> list[Part]:
-    """The sub-jobs of a job with policies; none of one without."""
+    """Return the sub-jobs of a job; a job without policies has none."""
     found: dict[str, Part] = {}
     for task in job.tasks if job.policies else ():
         part = _part_of(job, task)
@@ -50,12 +50,12 @@ def parts_of(job: Job) -> list[Part]:
 
 
 def part_of(job: Job, task: Task) -> Part:
-    """The sub-job of a task."""
+    """Return the sub-job of a task."""
     return next(part for part in parts_of(job) if task in part.tasks)
 
 
 def minimums(job: Job) -> dict[str, int]:
-    """How many sub-jobs of each group a job must have."""
+    """Return how many sub-jobs of each group a job must have."""
     key = f"{job.namespace}/{job.name}"
     return {
         f"{key}/{policy['name']}": policy["minSubGroups"]
@@ -65,7 +65,7 @@ def minimums(job: Job) -> dict[str, int]:
 
 
 def enough(job: Job, method: str) -> bool:
-    """Whether of each group so many sub-jobs as there must be are valid, ready, pipelined."""
+    """Whether as many sub-jobs of each group as required are valid, ready or pipelined."""
     parts = parts_of(job)
     return all(
         sum(part.group == group and getattr(part, method)() for part in parts) >= least

@@ -41,14 +41,14 @@ class Service:
         return placed >= self._draw("ready", job) % 3
 
     def vote(self, preemptor: str) -> int:
-        """About all victims of a task: no, no opinion, or those it names."""
+        """Answer about the victims of a task: none, no opinion, or a list of them."""
         return (-1, 0, 1, 1, 1)[self._draw("vote", preemptor) % 5]
 
     def names(self, preemptor: str, victim: str) -> bool:
         return self._draw("names", preemptor, victim) % 3 > 0
 
     def answer(self, verb: str, body: Any) -> Any:
-        """The JSON of an answer; the verbs are called as the arguments are."""
+        """Return the JSON of an answer; verbs have the names of the arguments."""
         match verb:
             case "predicate":
                 permitted = self.permits(_task(body["task"]), body["node"]["Name"])
@@ -72,7 +72,7 @@ class Service:
 
 
 def kind(job: str, role: str, cpu: float) -> str:
-    """What the service knows a task by."""
+    """Return the key of a task in requests."""
     return f"{job} {role} {cpu:g}"
 
 
@@ -81,7 +81,7 @@ def _task(info: Any) -> str:
 
 
 class Served(World):
-    """A world whose questions a service answers: cycles without an answer are followed by others until none does."""
+    """A world whose requests a service answers: cycles are repeated until one has no open requests."""
 
     def __init__(self, *objects: Manifest, conf: str, service: Service, now: float = 1000.0) -> None:
         super().__init__(*objects, conf=conf, now=now)
@@ -89,7 +89,7 @@ class Served(World):
         self.asked: list[AskAnswered] = []
 
     def cycle(self, *, budget: Budget | None = None) -> CycleResult:
-        """As one cycle; the decisions of all are in `last`."""
+        """Run cycles until all requests are answered; the decisions of all are in `last`."""
         self.last = []
         while True:
             self.cycles += 1
@@ -124,7 +124,7 @@ class Served(World):
 
 
 def informed(*objects: Manifest, conf: str, service: Service, now: float = 1000.0) -> Served:
-    """A world that has all answers before it asks, so that no cycle breaks off."""
+    """A world that has all answers before the cycle, so that no cycle is interrupted."""
     answers: list[AskAnswered] = []
     while True:
         asking = Served(*objects, conf=conf, service=service, now=now)

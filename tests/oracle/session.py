@@ -20,7 +20,7 @@ Key = tuple[Any, ...]
 
 
 class Session:
-    """What plugins and actions work on. Afterwards `binds`, `evictions` and `pipelined` are the decisions, by uid."""
+    """The session of plugins and actions; at its end `binds`, `evictions` and `pipelined` are the decisions, by uid."""
 
     def __init__(self, cluster: Cluster, conf: str, tie: Tie, *, now: float, memory: dict[str, Any]) -> None:
         document = json.loads(conf)
@@ -28,10 +28,10 @@ class Session:
         self.tie = tie
         self.now = now
         self.memory = memory
-        """What plugins remember from session to session."""
+        """State that plugins keep from session to session."""
         self.actions = [name.strip() for name in document["actions"].split(",")]
         self.coming: list[str] = []
-        """The actions after the one at work."""
+        """The actions that come after the current one."""
         given = {each["name"]: each.get("arguments", {}) for each in document.get("configurations", [])}
         self.arguments: Mapping[str, Mapping[str, Any]] = given
         self.total = cluster.total()
@@ -45,7 +45,7 @@ class Session:
             plugin.open()
 
     def every(self, method: str = "") -> Iterator[Plugin]:
-        """Plugins in tier order; those that have a method, where it is switched on."""
+        """Yield the plugins that have a method whose switch is on, tier by tier."""
         return (plugin for tier in self.tiers for plugin in tier if not method or plugin.offers(method))
 
     def tiers_with(self, method: str) -> Iterator[list[Plugin]]:
@@ -93,14 +93,14 @@ class Session:
         return all(p.part_ready(part) for p in self.every("part_ready"))
 
     def part_stands(self, part: Part) -> bool:
-        """Whether a sub-job is worth keeping: ready, or waiting for what is being released."""
+        """Whether a sub-job is ready, or waits for resources that are being released."""
         return self.part_ready(part) or self._poll("part_pipelined", part)
 
     def enqueueable(self, job: Job) -> bool:
         return self._poll("enqueueable", job)
 
     def _poll(self, method: str, job: Job | Part) -> bool:
-        """A tier in which any says no, or none says no and any yes, decides; nothing said is a yes."""
+        """Combine votes: the first tier with a vote decides, and a rejection wins in it; without a vote it is yes."""
         for tier in self.tiers_with(method):
             votes = [getattr(plugin, method)(job) for plugin in tier]
             if any(vote < 0 for vote in votes):
@@ -110,22 +110,22 @@ class Session:
         return True
 
     def starving(self, job: Job) -> bool:
-        """Whether all plugins of the first tier with an opinion agree; False without such a tier."""
+        """Whether all plugins of the first tier with a vote agree; False if no tier has one."""
         for tier in self.tiers_with("starving"):
             if tier:
                 return all(plugin.starving(job) for plugin in tier)
         return False
 
     def victims(self, method: str, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        """preemptable or reclaimable: whom the plugins let a task take."""
+        """Return the victims that plugins allow for a task; the method is preemptable or reclaimable."""
         return self._named(method, candidates, preemptor, candidates)
 
     def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
-        """Whom they let a gang take; the action is gangpreempt or gangreclaim."""
+        """Return the victims that plugins allow for a gang; the action is gangpreempt or gangreclaim."""
         return self._named("evictable", candidates, job, action, candidates)
 
     def _named(self, method: str, candidates: Sequence[Task], *given: Any) -> list[Task]:
-        """A tier's intersection; a plugin that names none ends its tier without result."""
+        """Return the intersection of the first tier that has victims; a plugin without victims ends its tier."""
         for tier in self.tiers_with(method):
             named: list[Task] | None = None
             for plugin in tier:
@@ -141,7 +141,7 @@ class Session:
         return []
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        """What plugins of the first tier that names any name together, and guards permit."""
+        """Return the union of the victims of the first tier that has any, as far as guards permit."""
         for tier in self.tiers_with("victim_tasks"):
             named = [task for plugin in tier for task in plugin.victim_tasks(candidates)]
             if named:
@@ -154,14 +154,14 @@ class Session:
     # Nodes.
 
     def passes(self, task: Task, node: Node) -> bool:
-        """Resources, as far as they are there or being released, and every plugin's filter."""
+        """Whether a task fits into idle and releasing resources of a node, and passes every filter."""
         return all(node.future(name) >= amount for name, amount in task.requests.items()) and self.allowed(task, node)
 
     def allowed(self, task: Task, node: Node) -> bool:
         return all(p.predicate(task, node) for p in self.every("predicate"))
 
     def score(self, task: Task, node: Node, group: list[Node]) -> float:
-        """By the node alone, then in comparison with the group, then what is for the very task."""
+        """Sum the scores: of the node, relative to the candidate nodes, and of the task."""
         total = 0.0
         for plugin in self.every("score"):
             total += plugin.score(task, node)
@@ -176,7 +176,7 @@ class Session:
         return min(group, key=lambda node: (-self.score(task, node, group), self.tie(task, node)))
 
     def find(self, task: Task, *, idle_only: bool = False) -> tuple[Node, str] | None:
-        """The node to place a task on, and what it becomes there: the nominated one, else an idle one, else any."""
+        """Return node and status for a task: the nominated node, else one with idle resources, else any that fits."""
 
         def idle(node: Node) -> bool:
             return all(node.idle(name) >= amount for name, amount in task.requests.items())
@@ -208,19 +208,19 @@ class Session:
         task.state, task.node = "pending", ""
 
     def pending(self, job: Job, *, best_effort: bool) -> list[Task]:
-        """The tasks of a job to place, in order."""
+        """Return the tasks of a job that are to be placed, in order."""
         tasks = [t for t in job.tasks if t.state == "pending" and not t.gated and t.best_effort == best_effort]
         return sorted(tasks, key=self.task_key)
 
 
 class Statement:
-    """What is done for one job: all of it stays, or nothing."""
+    """The operations for one job, which are committed or undone together."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.placed: list[Task] = []
         self.evicted: list[tuple[Task, str, str]] = []
-        """With the state before, and the reason."""
+        """The evicted tasks, each with its earlier state and the reason."""
 
     def place(self, task: Task, node: Node, state: str) -> None:
         self._session.assume(task, node, state)
@@ -231,7 +231,7 @@ class Statement:
         task.state, task.evicted = "releasing", True
 
     def spare(self, task: Task) -> None:
-        """Take one eviction back."""
+        """Undo one eviction."""
         entry = next(entry for entry in self.evicted if entry[0] is task)
         self.evicted.remove(entry)
         task.state, task.evicted = entry[1], False
@@ -259,7 +259,7 @@ class Statement:
 
 
 def run(session: Session, actions: Mapping[str, Callable[[Session], None]]) -> Session:
-    """The whole session."""
+    """Run the whole session."""
     for at, name in enumerate(session.actions):
         session.coming = session.actions[at + 1 :]
         actions[name](session)
@@ -267,5 +267,5 @@ def run(session: Session, actions: Mapping[str, Callable[[Session], None]]) -> S
 
 
 def first(items: Iterable[Any], key: Callable[[Any], Key]) -> Any:
-    """The one that stands first now."""
+    """Return the first element in the current order."""
     return min(items, key=key)

@@ -25,7 +25,7 @@ CLASSES = [
 
 @st.composite
 def stored(draw: Draw, worlds: st.SearchStrategy[list[Manifest]]) -> list[Manifest]:
-    """A world some of whose pods use claims; those that wait are each one pod's."""
+    """Draw a cluster some of whose pods use claims; an unbound claim is used by one pod."""
     objects: list[Manifest] = draw(worlds)
     made: list[Manifest] = [*CLASSES]
     for each in objects:
@@ -61,7 +61,7 @@ def _use(draw: Draw, pod: Manifest, made: list[Manifest], shared: list[str]) -> 
 
 
 def _bound(draw: Draw, made: list[Manifest], name: str) -> str:
-    """A claim with its volume."""
+    """Draw a claim with its volume."""
     zone = draw(st.sampled_from([{}, {}, {ZONE: "za"}, {ZONE: "za__zb"}]))
     once = draw(st.sampled_from([["ReadWriteOnce"], ["ReadWriteOnce"], ["ReadWriteOncePod"]]))
     more = draw(st.sampled_from([{}, CSI]))

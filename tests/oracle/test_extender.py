@@ -21,7 +21,7 @@ USUAL = ("priority", "overcommit", "drf", "proportion", "nodeorder", "binpack")
 
 
 def services(verbs: tuple[str, ...]) -> st.SearchStrategy[Service]:
-    """Most often they answer."""
+    """Draw a service, whose verbs mostly answer."""
     down = st.sampled_from([frozenset[str]()] * 8 + [frozenset({verb}) for verb in verbs])
     return st.builds(Service, st.integers(0, 999), down)
 
@@ -91,12 +91,12 @@ def test_jobs_are_enqueued_as_by_the_oracle(conf: str, objects: list[Manifest], 
 def test_cycles_that_wait_for_answers_decide_as_the_oracle(
     conf: str, objects: list[Manifest], service: Service
 ) -> None:
-    """Of equal nodes each cycle would take another: there are none."""
+    """No two nodes are equal, because each cycle would choose another of them."""
     compare(Served(*objects, conf=conf, service=service), conf, {"service": service})
 
 
 def evicting(*actions: str) -> st.SearchStrategy[str]:
-    """The extender beside gang decides who may take from whom."""
+    """Return configurations in which the extender chooses victims together with gang."""
     return confs(
         actions,
         ("predicates",),

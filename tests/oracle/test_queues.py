@@ -90,7 +90,7 @@ def test_namespace_fairshare_decides_as_the_oracle(conf: str, objects: list[Mani
 def test_namespace_fairshare_decides_as_the_oracle_over_several_cycles(
     conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
 ) -> None:
-    """With time between them: a long wait makes others hold back."""
+    """Time passes between the cycles, as a long wait makes the other namespaces wait too."""
     world, memory = World(*objects, conf=conf), dict[str, Any]()
     compare(world, conf, memory)
     for number, (each, later) in enumerate(changes):
@@ -101,7 +101,7 @@ def test_namespace_fairshare_decides_as_the_oracle_over_several_cycles(
 
 
 def _in_one_queue(objects: list[Manifest]) -> list[Manifest]:
-    """The same jobs, all of the first queue, which is open and as large as the cluster."""
+    """Return the same jobs, all in the first queue, which is open and as large as the cluster."""
     for each in objects:
         if each["kind"] == "PodGroup":
             each["spec"]["queue"] = "q0"
@@ -133,7 +133,7 @@ def _in_one_queue(objects: list[Manifest]) -> list[Manifest]:
 def test_patience_of_namespace_fairshare_decides_as_the_oracle(
     conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
 ) -> None:
-    """Users of one queue, some of whom wait for long: the others hold back, go on, and hold back again."""
+    """Some users of a queue wait for long, so that the others wait, continue, and wait again."""
     world, memory = World(*objects, conf=conf), dict[str, Any]()
     compare(world, conf, memory)
     for number, (kind, choice, later) in enumerate(changes):

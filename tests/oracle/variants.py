@@ -16,7 +16,7 @@ SIZES = st.sampled_from([10 * MI, 60 * MI, 300 * MI, 1500 * MI])
 
 @st.composite
 def of_users(draw: Draw, worlds: st.SearchStrategy[list[Manifest]]) -> list[Manifest]:
-    """A world whose jobs are in namespaces, which may have weights."""
+    """Draw a cluster whose jobs are in several namespaces, which may have weights."""
     objects: list[Manifest] = draw(worlds)
     home: dict[str, str] = {}
     for each in objects:
@@ -41,7 +41,7 @@ def _namespace(name: str, weight: str | None) -> Manifest:
 
 @st.composite
 def with_images(draw: Draw, worlds: st.SearchStrategy[list[Manifest]]) -> list[Manifest]:
-    """A world whose nodes have some images and whose pods want some."""
+    """Draw a cluster whose nodes have some images, and whose pods use some."""
     objects: list[Manifest] = draw(worlds)
     sizes = {image: draw(SIZES) for image in IMAGES}
     for each in objects:
@@ -59,5 +59,5 @@ def with_images(draw: Draw, worlds: st.SearchStrategy[list[Manifest]]) -> list[M
 
 
 def _reported(image: str) -> str:
-    """With its tag, which is latest unless it is said."""
+    """Return an image with its tag, by default latest."""
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"

@@ -122,7 +122,7 @@ NODE_AFFINITY = st.fixed_dictionaries(
 
 @st.composite
 def worlds(draw: Draw, mix: Mix) -> list[Manifest]:
-    """The objects of a cluster."""
+    """Draw the objects of a cluster."""
     nodes = [one_node(draw, mix, at) for at in range(draw(st.sampled_from([3, 2, 4, 1, 5])))]
     queues = [one_queue(draw, mix, at) for at in range(3)]
     if mix.tree:
@@ -149,13 +149,13 @@ PHASES = st.sampled_from(["Running", "Running", "Pending"])
 
 
 class Room:
-    """What nodes have left: pods run where they fit."""
+    """The free resources of nodes, on which pods are put where they fit."""
 
     def __init__(self, nodes: Sequence[Manifest] = ()) -> None:
         self._left = {each["metadata"]["name"]: amounts(each["status"]["allocatable"]) for each in nodes}
 
     def place(self, pod: Manifest, number: int, *, releasing: bool = False, phase: str = "Running") -> bool:
-        """Put the pod on one of the nodes, if it fits there."""
+        """Put the pod on one of the nodes if it fits there, and return whether it does."""
         name = sorted(self._left)[number % len(self._left)]
         left = self._left[name]
         requests = {"pods": 1, **amounts(pod["spec"]["containers"][0]["resources"]["requests"])}
@@ -275,6 +275,6 @@ def copy_of(model: Manifest, name: str) -> Manifest:
 
 
 def again(draw: Draw, mix: Mix, at: int, queues: int = 3) -> list[Manifest]:
-    """One more job with pending pods, for a world that goes on."""
+    """Draw another job with pending pods, for a cluster over several cycles."""
     mix = replace(mix, running=False)
     return _job(draw, mix, at, Room(), [f"q{number}" for number in range(queues)])

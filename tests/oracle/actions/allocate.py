@@ -7,7 +7,7 @@ from tests.oracle.parts import Part, minimums, parts_of
 from tests.oracle.session import Session, Statement, first
 
 Sheet = list[Task] | dict[str, list[Task]]
-"""What is left to place of a job: tasks, by sub-job where it has such."""
+"""The tasks of a job that are still to be placed, by sub-job if it has any."""
 
 
 def allocate(session: Session) -> None:
@@ -47,7 +47,7 @@ def _sheet(session: Session, job: Job) -> Sheet:
 
 
 def needed(session: Session, job: Job) -> set[str]:
-    """The sub-jobs that must become ready so that each group has as many as it must have."""
+    """Return the sub-jobs that must become ready for the minimum of each group."""
     parts, chosen = parts_of(job), set()
     for group, least in minimums(job).items():
         missing = least - sum(part.group == group and session.part_ready(part) for part in parts)
@@ -57,7 +57,7 @@ def needed(session: Session, job: Job) -> set[str]:
 
 
 def _turn(session: Session, queue: Queue, job: Job, sheet: Sheet) -> bool:
-    """One turn of a job; whether its statement was committed. One that is pipelined stays as it is."""
+    """Try a job once, and return whether its statement was committed; a pipelined one is kept without commit."""
     statement = Statement(session)
     if isinstance(sheet, list):
         _place(session, queue, statement, job, sheet)
@@ -72,7 +72,7 @@ def _turn(session: Session, queue: Queue, job: Job, sheet: Sheet) -> bool:
 
 
 def _place_parts(session: Session, queue: Queue, statement: Statement, job: Job, sheet: dict[str, list[Task]]) -> None:
-    """Sub-jobs one by one, those first that are needed; one that does not become whole is left out from then on."""
+    """Place sub-jobs one by one, required ones first; a sub-job that does not become whole is not tried again."""
     while sheet:
         part = first(
             [part for part in parts_of(job) if part.key in sheet],
@@ -94,7 +94,7 @@ def _place_parts(session: Session, queue: Queue, statement: Statement, job: Job,
 def _place(
     session: Session, queue: Queue, statement: Statement, job: Job, tasks: list[Task], part: Part | None = None
 ) -> None:
-    """Place tasks until the job, or that part of it, is ready or cannot become so."""
+    """Place tasks until the job, or its sub-job, is ready or cannot become ready."""
     while tasks:
         task = tasks.pop(0)
         if (task.role and task.role in job.failed_roles) or not session.allocatable(queue, task.requests):

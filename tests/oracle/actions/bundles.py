@@ -1,4 +1,4 @@
-"""What gangs could lose: what each can spare, and then the rest of it, all or nothing."""
+"""Bundles of victims for gangs: the spare tasks of each job, and then the rest of it as a whole."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.oracle.session import Session
 
 @dataclass
 class Bundle:
-    """Tasks of a job; `whole` ones go all or none."""
+    """Tasks of a job; if `whole`, all or none are evicted."""
 
     job: Job
     whole: bool
     tasks: list[Task]
 
     def worth(self, need: Amounts) -> float:
-        """What it frees of what is needed, as a part of what the job loses."""
+        """Return the needed part of what the bundle frees, divided by what the whole job uses."""
         freed, lost = total(task.requests for task in self.tasks), total(task.requests for task in self.job.tasks)
         useful = sum(min(freed.get(name, 0) / amount, 1.0) for name, amount in need.items() if amount)
         gone = sum(lost.get(name, 0) / amount for name, amount in need.items() if amount)
@@ -50,7 +50,7 @@ def bundles_for(session: Session, job: Job, action: str, need: Amounts, *, whole
 
 
 def _victims(session: Session, job: Job, action: str) -> list[Job]:
-    """Jobs of the queue with lower priority, or of queues that may be reclaimed from."""
+    """Return the jobs of lower priority in the queue, or the jobs of reclaimable queues."""
     queues = session.cluster.queues
     if action == "gangpreempt":
         return [other for other in queues[job.queue].jobs if other.preemptable and other.priority < job.priority]
@@ -76,7 +76,7 @@ def _bundles(job: Job, action: str) -> list[Bundle]:
 
 
 def _can_spare(job: Job, gone: list[Task], task: Task) -> bool:
-    """Whether the job keeps its minimums when one more goes: in all, of the task's role, of whole sub-jobs."""
+    """Whether the job keeps its minimums without one more task: in all, of the role, and of whole sub-jobs."""
     if job.ready_number - len(gone) - 1 < job.minimum:
         return False
     if task.role in job.role_minimums and sum(job.role_minimums.values()) <= job.minimum:

@@ -1,4 +1,4 @@
-"""The tasks that a job needs to start. Ours: its minimum, of each role and of sub-jobs, and nothing beyond."""
+"""The tasks that a job needs to start. Ours: its minimum in all, of each role and of sub-jobs, and no more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.oracle.session import Session
 
 
 def demanded(session: Session, job: Job) -> list[Task]:
-    """Pending tasks in order; of a job that is ready all, or those of the sub-job that stands first."""
+    """Return the pending tasks in order: of a ready job all, or those of its first sub-job."""
     ready, tasks = session.ready(job), session.pending(job, best_effort=False)
     if not job.policies:
         return tasks if ready else _Missing(job).first_of(tasks)
@@ -27,7 +27,7 @@ def demanded(session: Session, job: Job) -> list[Task]:
 
 
 def _by_parts(job: Job, required: set[str], parts: list[tuple[Part, list[Task]]]) -> list[Task]:
-    """Whole sub-jobs that must be, or that contain missing tasks; then single missing tasks."""
+    """Return whole sub-jobs that are required or contain missing tasks, and then single missing tasks."""
     missing, chosen = _Missing(job), list[Task]()
     for part, own in parts:
         whole = own[: max(part.missing(), 0)]
@@ -40,7 +40,7 @@ def _by_parts(job: Job, required: set[str], parts: list[tuple[Part, list[Task]]]
 
 
 class _Missing:
-    """How many more tasks a job must have: of each role, and any."""
+    """Return how many more tasks a job needs: of each role, and of any."""
 
     def __init__(self, job: Job) -> None:
         placed = [task for task in job.tasks if task.state in (*READY, "pipelined") or task.is_free]

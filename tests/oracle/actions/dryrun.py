@@ -1,4 +1,4 @@
-"""preempt's topology-aware mode: victims are worked out on several nodes, and the least harmful set is taken."""
+"""preempt's topology-aware mode: victims are simulated on several nodes, and the least harmful set is evicted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DryRun(Taking):
         return False
 
     def _plan(self, task: Task, node: Node) -> list[Task]:
-        """All go, then the highest that need not are spared."""
+        """Return the victims on a node: all candidates but those of highest priority that are not needed."""
         chosen = self.candidates(task, node)
         if any(not plugin.simulated(task, node) for plugin in self.session.every("predicate")):
             return []
@@ -57,11 +57,11 @@ class DryRun(Taking):
 
 
 def _harm(victims: list[Task]) -> tuple[int, int, int]:
-    """The highest priority, the sum of all, the number."""
+    """Return the highest priority, the sum of priorities, and the number of victims."""
     return max(v.priority for v in victims), sum(v.priority + _OFFSET for v in victims), len(victims)
 
 
 def _since(victims: list[Task]) -> str:
-    """When the first of the highest started: the later the better."""
+    """Return the earliest start of the victims with the highest priority; later is better."""
     highest = max(victim.priority for victim in victims)
     return min(str(victim.status.get("startTime") or "~") for victim in victims if victim.priority == highest)

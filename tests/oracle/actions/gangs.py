@@ -42,7 +42,7 @@ def _gangs(session: Session, action: str) -> None:
 
 
 class _Gang:
-    """Makes room for these tasks of a job."""
+    """A search for room for these tasks of a job."""
 
     def __init__(self, session: Session, job: Job, tasks: list[Task], action: str) -> None:
         self.session = session
@@ -80,7 +80,7 @@ class _Gang:
             self.statement.rollback()
 
     def _search(self, bundles: list[Bundle]) -> list[Bundle]:
-        """Bundle after bundle until everything has a place; what was evicted then, or nothing."""
+        """Evict bundle after bundle until every task has a node, and return the victims, or nothing."""
         taken: list[Bundle] = []
         for bundle in bundles:
             if evicted := self._evict(bundle):
@@ -91,7 +91,7 @@ class _Gang:
         return []
 
     def _evict(self, bundle: Bundle) -> list[Task]:
-        """As far as it can make room; ours: and no queue loses what it is guaranteed."""
+        """Evict the tasks of a bundle that make room. Ours: no queue falls below its guarantee."""
         useful = [task for task in bundle.tasks if any(self._might_go(one, task.node) for one in self.tasks)]
         mark, evicted = self.statement.mark(), list[Task]()
         for task in bundle.tasks if bundle.whole and useful else useful:
@@ -109,7 +109,7 @@ class _Gang:
         return all(plugin.passes_statically(task, self._node(name)) for plugin in self.session.every("predicate"))
 
     def _place(self) -> bool:
-        """A place for every task, free ones first; all back if that is of no use."""
+        """Find a node for every task, idle ones first, and undo all if that fails."""
         mark = self.statement.mark()
         for task in self.tasks:
             found = self.session.find(task) if self._allowed(task) else None
@@ -123,7 +123,7 @@ class _Gang:
         return False
 
     def _without_spare(self, ended: list[Bundle], taken: list[Bundle]) -> list[Bundle]:
-        """Where gangs must end, that may be enough."""
+        """Return the whole gangs if they are enough without the spare tasks, else all bundles."""
         for some in (ended, taken):
             self.statement.rollback()
             self._evict_all(some)
@@ -137,7 +137,7 @@ class _Gang:
                 self.statement.evict(task, self.action)
 
     def _pipeline(self, places: dict[str, str], taken: list[Bundle]) -> bool:
-        """Each task in its place; who is in the way there goes, for the limit of the queue anybody; in order."""
+        """Place each task on its node, evicting in order tasks that are in the way, or any task for the queue limit."""
         for task in self.tasks:
             node = self._node(places[task.uid])
             while not self._allowed(task):

@@ -1,4 +1,4 @@
-"""The actions by name."""
+"""Actions by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What preempt and reclaim have in common: victims for one job's tasks, in one statement.
+"""The common part of preempt and reclaim: victims for the tasks of one job, in one statement.
 
 Ours, beside Volcano: room that is there without evictions goes first, in both actions; a task must then pass every
 filter and its queue's limits; no queue falls below its guarantee; the evicted could not at once evict back.
@@ -13,11 +13,11 @@ from tests.oracle.cluster import Job, Node, Task
 from tests.oracle.session import Session, Statement, first
 
 Eligible = Callable[[Task, Task], bool]
-"""Whether the action itself lets a victim be taken for a task."""
+"""Whether the action itself allows a victim for a task."""
 
 
 def preemptors(session: Session) -> list[Job]:
-    """Admitted, valid jobs that starve and have tasks pending."""
+    """Return enqueued and valid jobs that starve and have pending tasks."""
     return [
         job
         for job in sorted(session.cluster.jobs, key=lambda job: (job.namespace, job.name))
@@ -26,20 +26,20 @@ def preemptors(session: Session) -> list[Job]:
 
 
 def tasks_of(session: Session, job: Job) -> list[Task]:
-    """Tasks for which others may be evicted."""
+    """Return the tasks for which others may be evicted."""
     tasks = [*session.pending(job, best_effort=False), *session.pending(job, best_effort=True)]
     return [task for task in tasks if not task.never_preempts]
 
 
 class Taking:
-    """`own` says that victims are the job's own tasks."""
+    """A search for victims for the tasks of a job; with `own`, the victims are tasks of the same job."""
 
     def __init__(
         self, session: Session, job: Job, method: str, eligible: Eligible, reason: str, *, own: bool = False
     ) -> None:
         self.own = own
         self.made: tuple[Task, Node] | None = None
-        """For whom room was made last, and where."""
+        """The task for which room was made last, and the node."""
         self.session = session
         self.job = job
         self.queue = session.cluster.queues[job.queue]
@@ -49,7 +49,7 @@ class Taking:
         self.statement = Statement(session)
 
     def place(self, task: Task) -> bool:
-        """Give a task a place: where there is room, else by evictions."""
+        """Pipeline a task: to a node with room, else to one with evictions."""
         if not self.wants(task):
             return False
         if self._after(task):
@@ -63,7 +63,7 @@ class Taking:
         return self._evict_for(task)
 
     def _after(self, task: Task) -> bool:
-        """Ours: what is left of the room that was made for a task is for its like first."""
+        """Ours: the rest of the room that was made for a task is used for equal tasks first."""
         if self.made is None or (self.made[0].role, self.made[0].spec) != (task.role, task.spec):
             return False
         node = self.made[1]
@@ -73,7 +73,7 @@ class Taking:
         return True
 
     def end(self) -> bool:
-        """Whether what was done is worth it; without evictions it is left to allocate if that is still to come."""
+        """Whether to commit; without evictions allocate places the job if it comes later in the session."""
         session, statement = self.session, self.statement
         pipelined = [task for task in statement.placed if task.state == "pipelined"]
         worth = of_use(session, self.job, pipelined) and (bool(statement.evicted) or "allocate" not in session.coming)
@@ -86,7 +86,7 @@ class Taking:
         return worth
 
     def wants(self, task: Task) -> bool:
-        """reclaim: whether the queue may have more at all."""
+        """Whether the queue may get more; only reclaim asks."""
         return self.method == "preemptable" or self.session.preemptive(self.queue, task.requests)
 
     def _evict_for(self, task: Task) -> bool:
@@ -100,7 +100,7 @@ class Taking:
         return False
 
     def static_nodes(self, task: Task) -> list[Node]:
-        """Where filters pass that no eviction changes."""
+        """Return the nodes that pass the filters which evictions cannot change."""
         plugins = list(self.session.every("predicate"))
         return [
             node
@@ -109,11 +109,11 @@ class Taking:
         ]
 
     def nodes(self, task: Task) -> list[Node]:
-        """Nodes where evicting all that preemptor and queue allow at the utmost would make room."""
+        """Return the nodes where evicting every allowed victim would make enough room."""
         return [node for node in self.static_nodes(task) if self._enough(task, node, self._bound(node))]
 
     def _bound(self, node: Node) -> list[Task]:
-        """The tasks of the queue, or of others, that run on a node."""
+        """Return the tasks of the queue, or of other queues, that run on a node."""
         queues = self.session.cluster.queues
         there = [t for t in node.tasks if t.preemptable and t.state in ("running", "bound") and t.job is not None]
         if self.own:
@@ -137,13 +137,13 @@ class Taking:
         )
 
     def candidates(self, task: Task, node: Node) -> list[Task]:
-        """Those that plugins permit, in the order in which they go; none where they are not enough."""
+        """Return the victims that plugins permit, in the order of eviction; none if they are not enough."""
         there = self.ordered(self._there(task, node))
         permitted = self.session.victims(self.method, task, there) if there else []
         return permitted if self._enough(task, node, permitted) else []
 
     def ordered(self, victims: list[Task]) -> list[Task]:
-        """The last by order of jobs and tasks first; of several queues the one that loses first, first."""
+        """Order victims: by queue, then the last job and the last task first."""
         session, queues = self.session, self.session.cluster.queues
         victims = sorted(
             victims,
@@ -157,7 +157,7 @@ class Taking:
         return sorted(victims, key=lambda task: ranks[task.job.queue] if task.job else -1)
 
     def take(self, task: Task, node: Node) -> bool:
-        """Evict one by one until the task fits; all back if that does not help."""
+        """Evict one by one until the task fits, and undo all if it does not."""
         chosen = self.candidates(task, node)
         mark, evicted = self.statement.mark(), []
         fits = self.fits(task, node)

@@ -1,4 +1,4 @@
-"""When evictions are worth it. Ours: guarantees are kept, and the evicted could not at once evict back."""
+"""Conditions for evictions. Ours: guarantees are kept, and the victims could not evict in return at once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tests.oracle.session import Session
 
 
 def of_use(session: Session, job: Job, placed: list[Task]) -> bool:
-    """Whether reservations help the job, and each sub-job that has some of them."""
+    """Whether the pipelined tasks complete the job, and each sub-job that has some of them."""
     touched = [part for part in parts_of(job) if any(task in part.tasks for task in placed)]
     return session.pipelined(job) and all(session.part_stands(part) for part in touched)
 
 
 def keeps_guarantee(session: Session, victim: Task) -> bool:
-    """Whether the queue of a victim keeps what it is guaranteed of what the victim holds."""
+    """Whether the queue of a victim keeps its guarantee of the resources of the victim."""
     assert victim.job is not None
     queue = session.cluster.queues[victim.job.queue]
     held = queue.sum("allocated", "bound", "running")
@@ -26,7 +26,7 @@ def keeps_guarantee(session: Session, victim: Task) -> bool:
 
 
 def would_return(session: Session, method: str, winner: Queue, evicted: list[Task], placed: list[Task]) -> bool:
-    """Whether any of the evicted may evict any of what was placed in a queue, were that running."""
+    """Whether any victim could evict any of the pipelined tasks once they run."""
     targets = [task for task in placed if task.preemptable]
     if method == "reclaimable" and not winner.reclaimable:
         return False
@@ -51,7 +51,7 @@ def _may_take(session: Session, method: str, preemptor: Task) -> bool:
 
 
 def _would_take(session: Session, method: str, preemptor: Task, targets: list[Task]) -> bool:
-    """By one of the actions that are configured."""
+    """Whether a configured action would let the preemptor evict one of the targets."""
     job = preemptor.job
     assert job is not None
     action = "preempt" if method == "preemptable" else "reclaim"

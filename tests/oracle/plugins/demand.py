@@ -1,4 +1,4 @@
-"""What overcommit, proportion and capacity count of jobs that are admitted and not placed yet."""
+"""The demand of enqueued jobs that are not placed yet, as overcommit, proportion and capacity count it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def runs_whole(job: Job) -> bool:
 
 
 def admitted(job: Job) -> Amounts:
-    """What counts as in queue when the session opens."""
+    """Return the inqueue amount of a job when the session opens."""
     if job.minimum_resources is None or not (job.phase == "Inqueue" or runs_whole(job)):
         return {}
     return outstanding(job)
 
 
 def elastic(job: Job) -> Amounts:
-    """What a job holds beyond minResources."""
+    """Return what a job uses beyond its minResources."""
     least = job.minimum_resources or {}
     return {name: max(amount - least.get(name, 0), 0) for name, amount in job.sum(*ALLOCATED).items()}

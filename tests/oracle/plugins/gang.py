@@ -39,7 +39,7 @@ class Gang(Plugin):
         return job.is_starving()
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        """In the given order, while the job keeps its minimum."""
+        """Return victims in the given order while their job keeps its minimum."""
         taken: Counter[str] = Counter()
         victims = []
         for task in candidates:
@@ -52,5 +52,5 @@ class Gang(Plugin):
     reclaimable = preemptable
 
     def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
-        """All: the actions themselves take what a job can spare, or the job whole."""
+        """Return all candidates; the actions themselves evict spare tasks, or whole jobs."""
         return list(candidates)

@@ -1,4 +1,4 @@
-"""What a plugin of the oracle is: the methods that it has are its extension points, gated by Volcano's switches."""
+"""Plugins of the oracle: their methods are extension points, which Volcano's switches enable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SWITCHES = {
 
 
 class Plugin:
-    """Base of all. `given` is the plugin's entry of the configuration."""
+    """The base class of plugins; `given` is the plugin's entry in the configuration."""
 
     def __init__(self, session: Session, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
         self.session = session
@@ -47,10 +47,10 @@ class Plugin:
         self.hierarchical = bool(given.get("enableHierarchy", False))
 
     def open(self) -> None:
-        """The session opens."""
+        """Start a session."""
 
     def passes_statically(self, task: Task, node: Node) -> bool:
-        """Whether the filter passes as far as evictions cannot change it."""
+        """Whether the filter passes, without the parts that evictions can change."""
         return bool(self.predicate(task, node))
 
     def simulated(self, task: Task, node: Node) -> bool:

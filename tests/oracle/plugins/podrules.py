@@ -12,7 +12,7 @@ Term = Mapping[str, Any]
 
 
 def pods(cluster: Cluster) -> Iterator[tuple[Task, Node]]:
-    """The pods on nodes; those that this session evicted are there no longer."""
+    """Return the pods on nodes, without those that this session evicted."""
     return ((task, node) for node in cluster.nodes for task in node.tasks if not task.evicted)
 
 
@@ -29,7 +29,7 @@ def terms(task: Task, side: str, kind: str) -> list[Any]:
 
 
 def meant(term: Term, owner: Task, other: Task, cluster: Cluster) -> bool:
-    """Whether a term of one pod is about another."""
+    """Whether a term of one pod selects another pod."""
     selector = term.get("namespaceSelector")
     namespaces = term.get("namespaces") or ([] if selector is not None else [owner.namespace])
     if other.namespace not in namespaces and not selects(selector, cluster.namespaces.get(other.namespace, {})):
@@ -44,7 +44,7 @@ def meant(term: Term, owner: Task, other: Task, cluster: Cluster) -> bool:
 
 
 def has_company(task: Task, node: Node, cluster: Cluster) -> bool:
-    """Required affinity: pods that all terms mean, in every topology; the first of its kind may go anywhere."""
+    """Required affinity: pods that all terms select, in each topology; the first pod of a group may use any node."""
     wanted = terms(task, "podAffinity", "required")
     if any(term["topologyKey"] not in node.labels for term in wanted):
         return False
@@ -110,7 +110,7 @@ def number_on(constraint: Term, task: Task, nodes: list[Node]) -> int:
 
 
 def is_even(task: Task, node: Node, cluster: Cluster) -> bool:
-    """Hard spread: one more here is not too many more than in the emptiest domain."""
+    """Required spread: with this pod the domain has at most maxSkew more than the smallest one."""
     hard = constraints(task, "DoNotSchedule")
     for each in hard:
         key = each["topologyKey"]
@@ -126,7 +126,7 @@ def is_even(task: Task, node: Node, cluster: Cluster) -> bool:
 
 
 def ports(task: Task) -> list[tuple[str, int, str]]:
-    """Protocol, number and address of the host ports that a pod takes."""
+    """Return protocol, number and address of the host ports of a pod."""
     return [
         (port.get("protocol", "TCP"), port["hostPort"], port.get("hostIP") or "0.0.0.0")
         for container in task.spec["containers"]

@@ -1,4 +1,4 @@
-"""What volume claims ask of nodes: Kubernetes' VolumeBinding, VolumeZone, NodeVolumeLimits and ReadWriteOncePod."""
+"""Volume filters as in Kubernetes: VolumeBinding, VolumeZone, NodeVolumeLimits and ReadWriteOncePod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class Storage:
-    """The objects by kind and name, and what this session chose: by claim a volume, or a node to make one on."""
+    """The objects by kind and name, and the volume or node that this session chose for each claim."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -123,7 +123,7 @@ class Storage:
         return bool(claim["spec"].get("volumeName")) and COMPLETED in claim["metadata"].get("annotations", {})
 
     def _free(self, name: str, node: Node, taken: Iterable[str]) -> str:
-        """The volume that names the claim, else the smallest that suits, by name among equals; "" for none."""
+        """Return the volume that references the claim, or else the smallest that matches, by name; "" if none."""
         claim, gone = self.claims[name], set(taken)
         fitting = [
             volume
@@ -134,7 +134,7 @@ class Storage:
         return str(fitting[0]["metadata"]["name"]) if fitting else ""
 
     def _makes(self, claim: dict[str, Any], node: Node) -> bool:
-        """Whether the class has a volume made there."""
+        """Whether the class can provision a volume on the node."""
         kind = self.classes[claim["spec"].get("storageClassName", "")]
         terms = kind.get("allowedTopologies", [])
         if kind["provisioner"] == NO_PROVISIONER:
@@ -155,7 +155,7 @@ class Storage:
 
 
 def names(task: Task) -> list[str]:
-    """The claims that a pod names."""
+    """Return the claims that a pod uses."""
     return [
         each["persistentVolumeClaim"]["claimName"]
         for each in task.spec.get("volumes", [])

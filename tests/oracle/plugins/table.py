@@ -1,4 +1,4 @@
-"""The plugins by name."""
+"""Plugins by name."""
 
 from __future__ import annotations
 
