@@ -116,9 +116,9 @@ def test_pod_groups_and_queues(kubectl: Kubectl) -> None:
         ("queue.spec", "capability"),
         ("pg.spec", "minMember"),
         ("vcjob", "Tasks of pods that are scheduled together and run to completion"),
-        ("vcjob.spec.queue", "Queue that the job waits in and whose share it uses."),
+        ("vcjob.spec.queue", "Queue in which the job waits and whose share it uses."),
         ("vcjob.spec.tasks.template.spec.containers.image", "Container image name."),
-        ("hypernode.spec.tier", "How far apart the nodes are: the higher the tier, the farther."),
+        ("hypernode.spec.tier", "Distance of the nodes from each other: a higher tier means more distant."),
     ],
 )
 def test_explain(kubectl: Kubectl, what: str, expected: str) -> None:
