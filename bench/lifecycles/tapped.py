@@ -29,7 +29,7 @@ class Tapped:
         self.on_write: Callable[[str], None] | None = None
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
-        """As the inner one."""
+        """Forward the call to the inner transport."""
         if method not in VERBS:
             return await self._inner.request(method, path, **options)
         if self.on_write is not None:
@@ -43,7 +43,7 @@ class Tapped:
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """As the inner one."""
+        """Forward the call to the inner transport."""
         async with self._inner.stream(path, query=query) as batches:
             yield self._noted(batches) if path == PODS else batches
 

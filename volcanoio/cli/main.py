@@ -70,11 +70,13 @@ _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
     "--conf", "--scheduler-conf", "conf", type=_INPUT, help="The scheduler's configuration; by default Volcano's."
 )
 @click.option("--cycles", type=click.IntRange(min=1), default=1, help="Cycles to run.")
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="What to print.")
+@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="Output format.")
 @click.option(
     "--now", metavar="TIME", help="Simulated time, such as 2026-01-01T00:00:00Z; by default that of the clock."
 )
-@click.option("--scheduler-name", multiple=True, default=("volcano",), help="Whose pods are placed; repeatable.")
+@click.option(
+    "--scheduler-name", multiple=True, default=("volcano",), help="Scheduler name of the pods to place; repeatable."
+)
 @scheduler_flags
 @click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins.")
 @switch("--ignore-unavailable-plugins", False, "Leave out plugins and actions that are not available yet.")
@@ -89,14 +91,16 @@ def simulate(**given: Any) -> int:
     return run_simulate(**given)
 
 
-@click.group(short_help="Check configurations, and print what follows from them.")
+@click.group(short_help="Check configurations, and generate files from them.")
 def config() -> None:
     """Check configurations, and generate files from them."""
 
 
-@config.command("lint", short_help="Find what is wrong in a configuration; exit code 1 on errors.")
+@config.command("lint", short_help="Find problems in a configuration; exit code 1 on errors.")
 @click.argument("files", type=_INPUT, nargs=-1, required=True, metavar="FILES")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For people or machines.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format for people or for programs."
+)
 @click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins and actions.")
 @click.option("--policies-dir", type=_INPUT, multiple=True, help="Directory of policies.")
 @click.option("--ignore-unavailable-plugins", is_flag=True, help="Warn of plugins that are not available yet.")
@@ -147,7 +151,7 @@ _KUBECONFIG = click.option(
 _NODES = click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
 
 
-@click.group(short_help="Have simulated nodes fail, flap and be drained.")
+@click.group(short_help="Make simulated nodes fail, flap or drain.")
 def node() -> None:
     """Make simulated nodes fail, flap or drain; `list` shows their state."""
 
@@ -183,9 +187,9 @@ def list_nodes() -> Work:
     return work.show
 
 
-@node.command(short_help="Have nodes fall silent; their pods run on.")
+@node.command(short_help="Make nodes stop reporting; their pods keep running.")
 @_NODES
-@click.option("--for", "lasting", metavar="DURATION", help="Come back after this time, such as 5m.")
+@click.option("--for", "lasting", metavar="DURATION", help="Recover after this time, such as 5m.")
 @_on_cluster
 def fail(nodes: tuple[str, ...], lasting: str | None) -> Work:
     """Make nodes stop reporting: their pods keep running, but neither sends any status."""
@@ -206,8 +210,8 @@ def recover(nodes: tuple[str, ...]) -> Work:
 
 @node.command()
 @_NODES
-@click.option("--every", required=True, metavar="DURATION", help="The time from one failure to the next, such as 2m.")
-@click.option("--for", "down", metavar="DURATION", help="How long each failure lasts; half of --every.")
+@click.option("--every", required=True, metavar="DURATION", help="Time between the starts of two failures, such as 2m.")
+@click.option("--for", "down", metavar="DURATION", help="Duration of each failure; by default half of --every.")
 @_on_cluster
 def flap(nodes: tuple[str, ...], every: str, down: str | None) -> Work:
     """Make nodes fail and recover repeatedly, until `recover`."""
@@ -285,7 +289,7 @@ _NODE_OPTIONS = (
     click.option(
         "--node-resources",
         default="cpu=8,memory=32Gi,pods=110,ephemeral-storage=100Gi",
-        help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY...].",
+        help="Allocatable resources of each node, as NAME=QUANTITY[,NAME=QUANTITY...].",
     ),
     click.option(
         "--kubelet-lag",
@@ -295,14 +299,14 @@ _NODE_OPTIONS = (
     ),
 )
 _CLUSTER_OPTIONS = (
-    click.option("--nodes", type=click.IntRange(min=1), default=4, help="Simulated nodes."),
+    click.option("--nodes", type=click.IntRange(min=1), default=4, help="Number of simulated nodes."),
     *_NODE_OPTIONS,
     click.option(
         "--speed",
         type=Speed(),
         metavar="NUMBER|max",
         default="1",
-        help="How fast the cluster's time runs: a number, or max to skip every wait.",
+        help="Speed of the cluster's time: a number, or max to skip every wait.",
     ),
     click.option(
         "--scheduler-conf",
@@ -318,13 +322,13 @@ _CLUSTER_OPTIONS = (
         "--controllers",
         multiple=True,
         metavar="LIST",
-        help="Controllers to run, separated by commas: * for all, NAME or +NAME for one, -NAME for all but it.",
+        help="Controllers to run, separated by commas: * for all, NAME or +NAME for one, -NAME to exclude one.",
     ),
     click.option(
         "--scheduler-name",
         multiple=True,
         default=("volcano",),
-        help="Schedule pods of this schedulerName; Jobs that name none get the first.",
+        help="Schedule pods with this schedulerName; Jobs without one get the first.",
     ),
     click.option(
         "--inherit-owner-annotations",
@@ -334,9 +338,9 @@ _CLUSTER_OPTIONS = (
         default=True,
         help="PodGroups of pods without a Job take volcano.sh/ annotations from the pods' owners.",
     ),
-    click.option("--strict-admission", is_flag=True, help="Refuse what Volcano's newest admission refuses."),
+    click.option("--strict-admission", is_flag=True, help="Reject what Volcano's newest admission rejects."),
     click.option(
-        "--max-queue-depth", type=click.IntRange(min=1), default=5, help="How deep the tree of queues may be."
+        "--max-queue-depth", type=click.IntRange(min=1), default=5, help="Maximum depth of the tree of queues."
     ),
     click.option(
         "--enable-queue-allocated-pods-check", is_flag=True, help="Refuse the deletion of a queue that has pods."
@@ -353,19 +357,19 @@ _cluster_options = options(*_CLUSTER_OPTIONS)
 @_cluster_options
 @scheduler_flags
 @click.option("--data", type=_PATH, default=Path(".volcanoio"), help="Data directory.")
-@click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then holds the kubeconfig alone.")
+@click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then contains only the kubeconfig.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="Port on 127.0.0.1; 0 takes that of the last start if it is free, else any free one.",
+    help="Port on 127.0.0.1; 0 uses that of the last start if it is free, else any free one.",
 )
-@click.option("--run", is_flag=True, help="Run the pods' commands as your processes on this machine.")
+@click.option("--run", is_flag=True, help="Run the pods' commands as processes on this machine.")
 @click.option(
     "--run-image",
     multiple=True,
     metavar="IMAGE=COMMAND",
-    help="With --run: what to run for an image without a command.",
+    help="With --run: command for an image whose container has none.",
 )
 def up(data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
     """Run a whole cluster in this process until Ctrl-C: API server, nodes, controllers, scheduler, admission."""
@@ -376,7 +380,7 @@ def up(data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
 
 @volcanoio.command(short_help="Run the example jobs and show them live.")
 @_cluster_options
-@click.option("--examples", type=_PATH, help="A directory of manifests instead of ours.")
+@click.option("--examples", type=_PATH, help="Directory of manifests to run instead of the examples.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Give up after this many seconds.")
 def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> int:
     """Run the example jobs on an embedded cluster and show them live."""
@@ -391,7 +395,7 @@ def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> i
     "--count",
     type=click.IntRange(min=0),
     required=True,
-    help="How many nodes; those of an earlier run beyond it are removed. 0 removes all and ends.",
+    help="Number of nodes; surplus ones of an earlier run are removed. 0 removes all and ends.",
 )
 @click.option("--prefix", default="hollow", help="Node names are PREFIX-0 and up; use one process per prefix.")
 @options(*_NODE_OPTIONS)

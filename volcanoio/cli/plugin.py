@@ -22,14 +22,14 @@ _PATH = click.Path(path_type=Path, readable=False)
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-@click.group(short_help="Begin and check scheduler plugins.")
+@click.group(short_help="Create and check scheduler plugins.")
 def plugin() -> None:
     """Create and check scheduler plugins."""
 
 
-@plugin.command("new", short_help="Write a small plugin that works, and its test.")
+@plugin.command("new", short_help="Write a small working plugin and its test.")
 @click.argument("name")
-@click.option("--dir", "directory", type=_PATH, default=Path(), help="Where to write it.")
+@click.option("--dir", "directory", type=_PATH, default=Path(), help="Directory for the two files.")
 def new(name: str, directory: Path) -> int:
     """Write a working scheduler plugin NAME and its test. Existing files are not overwritten."""
     if _NAME.fullmatch(name) is None:
@@ -81,7 +81,7 @@ def _taken(name: str, module: str) -> str:
 
 @plugin.command("test", short_help="Check the plugins of a file on random clusters; exit code 1 on findings.")
 @click.argument("file", type=_PATH)
-@click.option("--conf", type=_PATH, help="A configuration that names the plugin, its arguments and those beside it.")
+@click.option("--conf", type=_PATH, help="Configuration with the plugin, its arguments and other plugins.")
 def test(file: Path, conf: Path | None) -> int:
     """Check the scheduler plugins and actions in FILE on random clusters.
 

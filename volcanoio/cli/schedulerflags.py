@@ -50,7 +50,7 @@ GATES = {
 """Volcano's feature gates and their defaults."""
 
 scheduler_flags = options(
-    click.option("--default-queue", default="default", help="The queue of PodGroups that name none."),
+    click.option("--default-queue", default="default", help="Queue of PodGroups without a queue."),
     click.option("--schedule-period", default="1s", help="Longest time between two cycles."),
     switch("--priority-class", True, "Whether PriorityClasses count."),
     switch("--csi-storage", True, "Whether storage capacity counts."),
@@ -64,13 +64,13 @@ scheduler_flags = options(
         "--ignored-provisioners",
         multiple=True,
         metavar="NAME",
-        help="Provisioners whose volumes do not count; several with commas.",
+        help="Provisioners whose volumes are ignored; several with commas.",
     ),
     click.option(
         "--feature-gates", multiple=True, metavar="NAME=BOOL", help="Volcano's feature gates; several with commas."
     ),
     *(
-        click.option(f"--{name.replace('_', '-')}", type=int, help="Accepted: all nodes are looked at.")
+        click.option(f"--{name.replace('_', '-')}", type=int, help="Accepted without effect: all nodes are considered.")
         for name in SAMPLING
     ),
     click.option("--scheduler-sharding-mode", default="none", help="none; others are not available yet."),

@@ -137,7 +137,7 @@ def _add_commands(group: click.Group, word: str, title: str) -> None:
 
     @group.command("list", help=f"List {title}s.")
     @_namespace
-    @click.option("--all-namespaces", "-A", is_flag=True, help="List those of all namespaces.")
+    @click.option("--all-namespaces", "-A", is_flag=True, help="List objects of all namespaces.")
     @_on_cluster
     async def listed(client: Client, namespace: str, all_namespaces: bool) -> None:
         from volcanoio.cli import flows
@@ -153,7 +153,7 @@ def _add_commands(group: click.Group, word: str, title: str) -> None:
 
         await flows.show(client, word, namespace, name)
 
-    @group.command("describe", help=f"Print one {title}, or all of a namespace, whole.")
+    @group.command("describe", help=f"Print one {title}, or all of a namespace, with all fields.")
     @_name
     @_namespace
     @_form

@@ -209,7 +209,7 @@ class PodGroupController:
         self.inputs = (Input(kinds.POD_GROUP, group_keys), Input(kinds.POD, pod_keys(context.scheduler_names)))
 
     def start(self, key: str) -> GroupState:  # noqa: ARG002 - the same for every key
-        """Nothing is known."""
+        """Return the empty state."""
         return GroupState()
 
     def reduce(self, state: GroupState, event: ControllerEvent, view: View) -> Step[GroupState]:
