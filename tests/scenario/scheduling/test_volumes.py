@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, pods, scenarios
 from tests.scenario.scheduling.storage import (
     capacity,
     claim,
@@ -153,28 +153,84 @@ def test_feasible_nodes_of_a_pod_with_a_claim(what: str) -> None:
             assert lone.binds == {"p": name}
 
 
-UNSUITABLE: dict[str, Manifest] = {
-    "too small": volume("v", size="1Gi"),
-    "of another class": volume("v", "other"),
-    "of another access mode": volume("v", modes=["ReadOnlyMany"]),
-    "of another mode": volume("v", volumeMode="Block"),
-    "not selected by labels": volume("v", labels={"tier": "slow"}),
-    "of another claim": volume("v", claimRef={"namespace": "ns", "name": "other"}),
-    "of an earlier claim of the same name": volume("v", claimRef={"namespace": "ns", "name": "c", "uid": "of old"}),
-    "released": volume("v", phase="Released"),
-    "that no node can use": volume("v", reach=on(HOST, "n9")),
-}
+FAST = {"tier": "fast"}
+WANTS_FAST_VOLUME = (
+    *THREE,
+    storage_class(),
+    claim("c", size="1500Mi", spec={"selector": {"matchLabels": FAST}}),
+    group("g", 1),
+    using("p", "g", "c"),
+)
+NO_VOLUME = {"g": "0/3 nodes are unavailable: 3 node(s) didn't find available persistent volumes to bind."}
 
 
-@pytest.mark.parametrize("what", UNSUITABLE)
-def test_a_volume_that_does_not_match_the_claim_is_not_used(what: str) -> None:
-    wanted = claim("c", size="1500Mi", spec={"selector": {"matchLabels": {"tier": "fast"}}})
-    given = UNSUITABLE[what]
-    if what != "not selected by labels":
-        given["metadata"]["labels"] = {"tier": "fast"}
-    world = alone(wanted, storage_class(), given)
-    assert world.binds == {}
-    assert why(world) == "0/1 tasks in gang unschedulable" or "didn't find available persistent volumes" in why(world)
+@scenarios(
+    Scenario(
+        name="a volume that matches in every respect is used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", reach=on(HOST, "n2"), labels=FAST)],
+        cycles=3,
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="a volume that is too small is not used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", size="1Gi", labels=FAST)],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+    Scenario(
+        name="a volume of another class is not used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", "other", labels=FAST)],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+    Scenario(
+        name="a volume with another access mode is not used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", modes=["ReadOnlyMany"], labels=FAST)],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+    Scenario(
+        name="a volume with another volume mode is not used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", volumeMode="Block", labels=FAST)],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+    Scenario(
+        name="a volume that the selector does not match is not used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", labels={"tier": "slow"})],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+    Scenario(
+        name="a volume that references another claim is not used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", claimRef={"namespace": "ns", "name": "other"}, labels=FAST)],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+    Scenario(
+        name="a volume that references an earlier claim of the same name is not used",
+        cluster=[
+            *WANTS_FAST_VOLUME,
+            volume("v", claimRef={"namespace": "ns", "name": "c", "uid": "earlier"}, labels=FAST),
+        ],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+    Scenario(
+        name="a released volume is not used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", phase="Released", labels=FAST)],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+    Scenario(
+        name="a volume whose affinity matches no node is not used",
+        cluster=[*WANTS_FAST_VOLUME, volume("v", reach=on(HOST, "n9"), labels=FAST)],
+        cycles=3,
+        fit_errors=NO_VOLUME,
+    ),
+)
+def test_matching_volumes(scenario: Scenario) -> None:
+    scenario.check()
 
 
 def test_two_claims_of_a_gang_get_different_volumes() -> None:
