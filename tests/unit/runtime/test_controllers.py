@@ -340,6 +340,22 @@ async def test_a_lazy_reconciler_reads_nothing_before_it_wakes_and_is_reconciled
         assert sleeper.reconciled == [start + 60, start + 60, start + 120, start + 120]
 
 
+async def test_a_lazy_reconciler_whose_wakes_raises_is_woken_and_stops_no_other() -> None:
+    class Faulty(Sleeper):
+        name = "faulty"
+
+        def wakes(self, event: Observed) -> bool:
+            raise ValueError("no such field")
+
+    async with bench(controllers=[Faulty(), Sleeper()]) as on:
+        queue = kinds.QUEUE.resource
+        obj = Queue(metadata=ObjectMeta(name="other"))
+        on.bus.publish([Observed(resource=queue, change=Change.APPEARED, object=obj)])
+        assert on.informers.watched.keys() == {queue, kinds.NODE.resource}
+        obj = Queue(metadata=ObjectMeta(name="q"))
+        on.bus.publish([Observed(resource=queue, change=Change.APPEARED, object=obj)])
+
+
 async def test_a_lazy_reconciler_can_be_woken_by_name() -> None:
     async with bench(controllers=[Sleeper()]) as on:
         on.host.wake("sleeper")

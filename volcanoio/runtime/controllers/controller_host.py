@@ -302,7 +302,7 @@ class Watches:
         """Wake the reconcilers that need the changed object."""
         if self._dormant:
             for each in list(self._dormant.values()):
-                if each.primary.resource == event.resource and each.wakes(event):
+                if each.primary.resource == event.resource and _wakes(each, event):
                     self.wake(each.name)
 
     def wake(self, name: str) -> None:
@@ -315,6 +315,15 @@ class Watches:
         for kind, (labels, fields) in self._selectors.items():
             if kind.resource in resources:
                 self._informers.informer(kind, label_selector=labels, field_selector=fields)
+
+
+def _wakes(reconciler: Reconciler, event: Observed) -> bool:
+    """Return whether a change wakes a lazy reconciler; one that raises is woken, so that it misses nothing."""
+    try:
+        return reconciler.wakes(event)
+    except Exception:
+        _log.exception("wakes raised: the controller is woken", controller=reconciler.name, key=event.obj.metadata.key)
+        return True
 
 
 class PolicyQuestions:
