@@ -44,7 +44,7 @@ def state_dump(state: ClusterState) -> dict[str, Any]:
         "turn": state.next_action,
         "answers": {f"{plugin} {key}": answer for (plugin, key), answer in state.answers.items()},
         "refused": sorted(state.enqueue_refused),
-        "vain": {action: sorted(keys) for action, keys in state.failed_attempts.items()},
+        "failed_attempts": {action: sorted(keys) for action, keys in state.failed_attempts.items()},
         **_membership(ledger),
     }
 
@@ -56,7 +56,7 @@ def _membership(ledger: Ledger) -> dict[str, Any]:
         "schedulable": list(ledger.schedulable_jobs),
         "known_queues": list(ledger.existing_queues),
         "backlog": list(ledger.pending_jobs),
-        "singles": list(ledger.pending_single_pods),
+        "pending_single_pods": list(ledger.pending_single_pods),
         "phases": {phase: list(jobs) for phase, jobs in ledger.jobs_by_phase.items() if jobs},
         "dirty": [*ledger.deferred, *ledger.dirty],
     }
@@ -109,7 +109,7 @@ def _job(job: JobInfo) -> dict[str, Any]:
         "ready": job.ready_count,
         "roles": {role: list(counts) for role, counts in job.by_role.items()},
         "best_effort": job.best_effort,
-        "homeless": job.excluded_best_effort,
+        "excluded_best_effort": job.excluded_best_effort,
         "sub_jobs": {part.key: [*part.counts, part.best_effort, part.excluded_best_effort] for part in job.sub_jobs},
         "held": dict(job.allocated),
         "wanted": dict(job.requested),

@@ -113,7 +113,7 @@ async def _soak(rng: random.Random) -> None:
 
 
 async def _compare(server: ApiServer, clients: list[Client], watchers: list[Watcher], informer: Informer) -> None:
-    """At rest, everybody's view is the store."""
+    """Without writes in progress, every client's view equals the store."""
     for client in clients:
         await client.check()
     for watcher in watchers:

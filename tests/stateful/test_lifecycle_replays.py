@@ -115,7 +115,7 @@ class Recorded(Lifecycle):
             shutil.rmtree(self.directory)
 
     def come_to_rest(self, admit: bool) -> None:
-        """Quotas hold pods back and crons make jobs: what is there at rest is asked elsewhere."""
+        """Skip the final checks, which other tests make: quotas delay pods and CronJobs create jobs."""
         self.do(self.world.live(2.0))
         if admit:
             self.do(self.world.admit(), 1.0)

@@ -1,7 +1,7 @@
-"""Schedules: the grammar, and when runs are.
+"""Schedules: the grammar, and the times of runs.
 
 `robfig.json` is what robfig/cron v3.0.1 itself said of 320 random schedules: rows of [schedule, from, the next four
-runs], null for one that it refuses. Zones whose days begin in a gap are left out: robfig/cron leaves out a whole day
+runs], null for one that it refuses. Zones whose days begin in a gap are not tested: robfig/cron skips a whole day
 there, or runs on a day that does not fit.
 """
 

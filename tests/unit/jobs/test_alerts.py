@@ -1,4 +1,4 @@
-"""What of a policy's alerts is stored on a job: each once, a bounded number, and of each a bounded text."""
+"""Alerts of policies stored on a job: each once, with limits on their number and text."""
 
 from __future__ import annotations
 

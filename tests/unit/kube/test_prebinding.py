@@ -1,4 +1,4 @@
-"""What comes before binds: written in order, waited for, and taken back when the batch comes to nothing."""
+"""Steps before binds: written in order, waited for, and reverted if the batch fails."""
 
 from __future__ import annotations
 
