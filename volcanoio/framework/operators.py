@@ -2,8 +2,8 @@
 
 Only `plan` has to be written. It receives the object and those it owns (`Parts`), and returns what to write now, with
 `create_or_patch`, `patch_status`, `record_event` and the other functions of this module. As a `Reconciler` it is
-level-triggered: it runs again after every change, but not while its own writes are in flight, and after a refused write
-only after a back-off.
+level-triggered: it runs again after every change, but not while its own writes are in flight. After a refused write all
+but the object's status waits for the end of a back-off.
 """
 
 from abc import abstractmethod
@@ -220,13 +220,20 @@ class Operator(Reconciler, Generic[Object]):
                     yield key
 
     def reconcile(self, key: str, view: ReconcileView) -> Plan:
-        """Return the plan for an object that is not being deleted; none during a back-off."""
-        subject = cast("Object | None", view.objects.by_key(self.kind).get(key))
-        if subject is None or subject.metadata.deletion_timestamp is not None or view.is_backing_off:
+        """Return the plan for an object that is not being deleted; during a back-off only the writes of its status."""
+        subject, failure = cast("Object | None", view.objects.by_key(self.kind).get(key)), view.failure
+        if subject is None or subject.metadata.deletion_timestamp is not None:
             return NO_CHANGES
-        problem = "" if view.failure is None else view.failure.message
-        planned = self.plan(Parts(subject, view.objects, problem), view)
-        return Plan(tuple(tuple(Write(each) for each in _listed(stage) if each is not None) for stage in planned))
+        if view.is_backing_off and (failure is None or self._is_status_patch(failure.effect)):
+            return NO_CHANGES
+        planned = self.plan(Parts(subject, view.objects, "" if failure is None else failure.message), view)
+        stages = (tuple(Write(each) for each in _listed(stage) if each is not None) for stage in planned)
+        if view.is_backing_off:
+            stages = (tuple(each for each in stage if self._is_status_patch(each.effect)) for stage in stages)
+        return Plan(tuple(stages))
+
+    def _is_status_patch(self, effect: Effect) -> bool:
+        return isinstance(effect, Patch) and effect.resource == self.kind.resource and effect.patch.keys() == {"status"}
 
     def retry_delay(self, failures: int, refused: WriteFailure) -> float:
         """Return the back-off in seconds; a conflict is retried soon."""

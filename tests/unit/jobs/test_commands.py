@@ -61,7 +61,13 @@ def test_commands_act_in_the_order_they_were_issued() -> None:
         ("AbortJob", "job", "uid-of-another", "older job"),
         ("AbortJob", "missing", "", "does not exist"),
         ("ResumeJob", "job", "", "changes nothing while the job is Running"),
-        ("RestartTask", "job", "", "names no task"),
+        ("RestartTask", "job", "", "cannot name the task"),
+        (
+            "Explode",
+            "job",
+            "",
+            "valid values: AbortJob, CompleteJob, RestartJob, ResumeJob, TerminateJob",
+        ),
     ],
 )
 def test_a_command_that_cannot_be_carried_out_is_deleted_and_reported(

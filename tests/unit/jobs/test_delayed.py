@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from tests.unit.jobs.driver import World, spec, task
-from volcanoio.engine.jobs.state.stored_state import read_stored
+from volcanoio.engine.jobs.decide import delayed_actions
+from volcanoio.engine.jobs.state.stored_state import DelayedAction, read_stored
+from volcanoio.engine.jobs.state.transitions import TARGETED_ACTIONS
 from volcanoio.model import names
+from volcanoio.model.batch import JobAction
 
 LATER = [{"event": "PodFailed", "action": "RestartJob", "timeout": "1m"}]
 TOO_LONG_PENDING = [{"event": "PodPending", "action": "AbortJob", "timeout": "30s"}]
@@ -182,3 +185,10 @@ def test_a_fresh_process_waits_for_no_pod_that_a_restart_is_about_to_replace() -
         world.crash()
         world.run_until_stable()
         assert (world.job().status.state.phase, stored(world)) == ("Restarting", False), steps
+
+
+def test_a_targeted_action_without_a_rule_for_its_pods_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delayed_actions, "TARGETED_ACTIONS", TARGETED_ACTIONS | {JobAction.SYNC_JOB})
+    entry = DelayedAction(action=JobAction.SYNC_JOB, cause="PodFailed", due=1.0, version=0, task="t", pods="0-3")
+    with pytest.raises(NotImplementedError, match="SyncJob"):
+        delayed_actions.actions_after((entry,), JobAction.SYNC_JOB, "t", frozenset({0}), 2)

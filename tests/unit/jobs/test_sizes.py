@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.engine.jobs.decide import delayed_actions
-from volcanoio.engine.jobs.decide.delayed_actions import MAX_ENCODED_LENGTH, PodDelay
+from volcanoio.engine.jobs.decide.delayed_actions import MAX_ENCODED_LENGTH, PodDelayedAction
 from volcanoio.engine.jobs.decide.policy_answers import MAX_POD_OVERRIDES, with_override
 from volcanoio.engine.jobs.pods.index_ranges import parse_indexes
 from volcanoio.engine.jobs.state.stored_state import DelayedAction, StoredState
@@ -25,7 +25,7 @@ JOBS = "jobs.batch.volcano.sh"
 
 def test_thousands_that_wait_for_slightly_different_times_stay_short_and_never_come_early() -> None:
     waits = [
-        PodDelay(JobAction.RESTART_POD, "PodFailed", 1000.0 + 0.37 * number, 0, "t", (number * 7919) % 10_000)
+        PodDelayedAction(JobAction.RESTART_POD, "PodFailed", 1000.0 + 0.37 * number, 0, "t", (number * 7919) % 10_000)
         for number in range(10_000)
     ]
     entries = delayed_actions.add_delays((), waits)
@@ -42,7 +42,9 @@ def test_the_first_delayed_action_is_kept_until_replaced(steps: list[tuple[int, 
     wanted: dict[int, tuple[JobAction, float]] = {}
     for moment, (index, action) in enumerate(steps):
         chosen = actions[action]
-        entries = delayed_actions.add_delays(entries, [PodDelay(chosen, "PodFailed", float(moment), 0, "t", index)])
+        entries = delayed_actions.add_delays(
+            entries, [PodDelayedAction(chosen, "PodFailed", float(moment), 0, "t", index)]
+        )
         if wanted.get(index, (None, 0.0))[0] is not chosen:
             wanted[index] = (chosen, float(moment))
     found = {index: (entry.action, entry.due) for entry in entries for index in parse_indexes(entry.pods)}

@@ -42,8 +42,11 @@ class Widgets(Operator[CustomObject]):
         ]
 
 
-def widget(uid: str = "u", **meta: Any) -> CustomObject:
-    return CustomObject(metadata=ObjectMeta(name="w", namespace="ns", uid=uid, resource_version="1", **meta))
+def widget(uid: str = "u", problem: str = "", **meta: Any) -> CustomObject:
+    return CustomObject(
+        metadata=ObjectMeta(name="w", namespace="ns", uid=uid, resource_version="1", **meta),
+        status={"problem": problem} if problem else {},
+    )
 
 
 def config(owner: str = "u", queue: str = "missing") -> ConfigMap:
@@ -126,30 +129,41 @@ def test_a_refusal_is_passed_to_the_plan_and_retried_with_back_off() -> None:
     process = Process()
     process.sees(WIDGET.resource, widget())
     process.listed()
-    (timer,) = process.comes_back(code=403)
+    timer, reported = process.comes_back(code=403)
     assert isinstance(timer, StartTimer)
     assert timer.due == 101.0
-    assert process.sees(WIDGET.resource, widget(labels={"a": "1"}), Change.CHANGED) == []
-    process.now = timer.due
-    reported, created = process.send(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
     assert isinstance(reported, Patch)
     assert reported.patch == {"status": {"problem": "no room"}}
-    assert isinstance(created, Create)
+    assert process.sees(WIDGET.resource, widget(problem="no room"), Change.CHANGED) == []
     assert process.comes_back() == []
+    process.now = timer.due
+    (created,) = process.send(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
+    assert isinstance(created, Create)
     (timer,) = process.comes_back(code=403)
     assert isinstance(timer, StartTimer)
     assert timer.due == 103.0
+
+
+def test_a_refused_status_is_written_again_only_after_the_back_off() -> None:
+    process = Process()
+    process.sees(kinds.CONFIG_MAP.resource, config())
+    process.sees(WIDGET.resource, widget(problem="an old one"))
+    (reported,) = process.listed()
+    assert isinstance(reported, Patch)
+    (timer,) = process.comes_back(code=403)
+    assert isinstance(timer, StartTimer)
 
 
 def test_a_problem_is_over_once_a_plan_was_carried_out() -> None:
     process = Process()
     process.sees(WIDGET.resource, widget())
     process.listed()
-    (timer,) = process.comes_back(code=403)
+    timer, _ = process.comes_back(code=403)
     assert isinstance(timer, StartTimer)
+    process.sees(WIDGET.resource, widget(problem="no room"), Change.CHANGED)
+    process.comes_back()
     process.now = timer.due
     process.send(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
-    process.comes_back()
     process.comes_back()
     state: ReconcilerState = process.host["widget-controller"].state("ns/w")
     assert (state.failure, state.failures) == (None, 0)

@@ -1,7 +1,7 @@
 """Execution of decided actions: answers of policies, Commands of users, and due delayed actions.
 
-Each action is applied to the result of those before it, and all are one status write that records the intent, from
-which any process can continue.
+Each action is a status write that records the intent, from which any process can continue. The answers of policies are
+applied one to the result of the other and written together; a Command and the due actions are later writes.
 """
 
 from collections.abc import Mapping
@@ -57,12 +57,12 @@ def pending_commands(reduction: Reduction) -> list[Command]:
 def command_problem(command: Command, job: Job) -> str:
     """Return why a Command cannot be executed, "" when it can."""
     if command.action not in USER_ACTIONS:
-        valid = ", ".join(sorted(USER_ACTIONS))
+        valid = ", ".join(sorted(USER_ACTIONS - TARGETED_ACTIONS))
         return f'command {command.metadata.name} has the unknown action "{command.action}"; valid values: {valid}'
     if command.target.uid and command.target.uid != job.metadata.uid:
         return f"command {command.metadata.name} was meant for an older job of this name (uid {command.target.uid})"
     if command.action in TARGETED_ACTIONS:
-        return f"command {command.action} names no task, as a Command cannot; delete the pods that are to be restarted"
+        return f"a Command cannot name the task that {command.action} needs; delete the pods that are to be restarted"
     phase = phases.current_phase(job)
     if transition_for(phase, JobAction(command.action)) is None:
         return f"command {command.action} changes nothing while the job is {phase}"
@@ -96,14 +96,13 @@ EVENTS_WITHOUT_RETRY = frozenset({JobEvent.POD_EVICTED})
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an action is executed and what it is about; `version` is the job version it was decided for.
+    """Why an action is executed and what it is about.
 
-    `indexes` are the pods of `task`; `restartable` are those that still are the pods of the event. With `is_free` the
-    action costs no retry whatever caused it.
+    `indexes` are the pods of `task` that the event is about; `restartable` are those of them that still exist. With
+    `is_free` the action costs no retry whatever caused it.
     """
 
     event: str
-    version: int
     task: str = ""
     indexes: frozenset[int] = frozenset()
     restartable: frozenset[int] = frozenset()
@@ -116,7 +115,6 @@ def cause_of(event: LifecycleEvent, pods: Mapping[str, Pod], *, is_free: bool = 
     restartable = indexes if event.pod_uid in pods else frozenset()
     return Cause(
         event=event.name,
-        version=event.version,
         task=event.task,
         indexes=indexes,
         restartable=restartable,
@@ -127,7 +125,7 @@ def cause_of(event: LifecycleEvent, pods: Mapping[str, Pod], *, is_free: bool = 
 def cause_of_delayed_action(entry: DelayedAction) -> Cause:
     """Return the cause for a due action, about the pods for which it is still valid."""
     indexes = frozenset(parse_indexes(entry.pods))
-    return Cause(event=entry.cause, version=entry.version, task=entry.task, indexes=indexes, restartable=indexes)
+    return Cause(event=entry.cause, task=entry.task, indexes=indexes, restartable=indexes)
 
 
 def _partition_size(job: Job, task: str) -> int:
@@ -145,7 +143,7 @@ def _has_target(action: JobAction, cause: Cause, partition_size: int) -> bool:
 def _restart_targets(
     stored: StoredState, phase: JobPhase, action: JobAction, cause: Cause, partition_size: int
 ) -> tuple[RestartTarget, ...] | None:
-    """Return what a restart deletes: None for the whole job, () for live pods of older versions only (a resume)."""
+    """Return what a restart deletes: None for the whole job, () for a resume, which deletes older versions only."""
     if action is JobAction.RESUME_JOB:
         return ()
     if action not in TARGETED_ACTIONS:
@@ -161,12 +159,12 @@ def _restart_targets(
         case JobAction.RESTART_POD:
             new = [RestartTarget(task=cause.task, pods=format_indexes(cause.restartable))] if cause.restartable else []
         case _:
-            raise NotImplementedError(f"action {action} is in TARGETED_ACTIONS, and nothing here selects its pods")
+            raise NotImplementedError(f"_restart_targets has no case for the targeted action {action}")
     return stored_state.merge_targets(stored.restart_targets or (), new)
 
 
 _DECISION_FIELDS = ("delayed", "hold", "overrides", "alerts")
-"""Fields of the stored state that hold decisions: they are written before anything follows from them."""
+"""Fields of the stored state that contain decisions: they are written before anything follows from them."""
 
 
 class DecisionChain(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,9 +213,12 @@ class DecisionChain(msgspec.Struct, frozen=True, kw_only=True):
         return RECONCILE_MODES[phase_of(self.status.state.phase)] is ReconcileMode.STOP
 
     def is_restarting(self, event: LifecycleEvent) -> bool:
-        """Whether the job is restarting the pod of an event, so that a delayed action for it is pointless."""
-        targets = self.stored.restart_targets if self.status.state.phase == JobPhase.RESTARTING else ()
-        return target_filter(targets)(event.task, event.index, event.partition)
+        """Whether a restart targets the pod of an event, so that a delayed action for it is pointless.
+
+        False during a restart of the whole job: it increased the version, so events of the restarted pods were dropped.
+        """
+        targets = self.stored.restart_targets if self.status.state.phase == JobPhase.RESTARTING else None
+        return target_filter(targets or ())(event.task, event.index, event.partition)
 
     def with_stored(self, **entries: object) -> Self:
         """Return the chain with other values in the stored state."""
@@ -247,17 +248,19 @@ def _apply_answers(
 ) -> DecisionChain:
     """Return the chain after all answers in order; those about an older version of the job are dropped."""
     pods: Mapping[str, Pod] = reduction.state.pods
-    delays: list[delayed_actions.PodDelay] = []
+    delays: list[delayed_actions.PodDelayedAction] = []
     uid = context.job.metadata.uid
     for answer in answers:
-        event, decision = answer.event, answer.decision
+        event, decision, due = answer.event, answer.decision, answer.due
         if event.job_uid != uid or event.version < chain.status.version:
             continue
         match decision:
             case decisions.Hold(reason=reason, until=until) if not chain.is_stopping:
                 chain = chain.with_stored(hold=StoredHold(reason, max(until, reduction.now + MIN_HOLD)))
-            case decisions.Act(action=action, after=due) if due > 0:
-                delay = None if chain.is_restarting(event) else delayed_actions.pod_delay(event, action, due, pods)
+            case decisions.Act(action=action) if due is not None:
+                delay = (
+                    None if chain.is_restarting(event) else delayed_actions.pod_delayed_action(event, action, due, pods)
+                )
                 delays += [] if delay is None else [delay]
             case decisions.Act(action=action):
                 chain = _with_pod_delays(chain, delays).with_action(action, cause_of(event, pods))
@@ -274,7 +277,8 @@ def _apply_answers(
     )
 
 
-def _with_pod_delays(chain: DecisionChain, delays: list[delayed_actions.PodDelay]) -> DecisionChain:
+def _with_pod_delays(chain: DecisionChain, delays: list[delayed_actions.PodDelayedAction]) -> DecisionChain:
+    """Return the chain with the delayed actions added, and empty the list."""
     if not delays:
         return chain
     entries = delayed_actions.add_delays(chain.stored.delayed, delays)
@@ -291,12 +295,13 @@ def _write_chain(
     if followed_by is not None:
         reduction.add_stage([followed_by])
     for action in dict.fromkeys(chain.actions):
-        reduction.record_event("Normal", "ExecuteAction", f"Start to execute action {action} ")
+        text = f"Start to execute action {action} "  # Volcano's text, with its space at the end
+        reduction.record_event("Normal", "ExecuteAction", text)
     return True
 
 
 def _write_oldest_command(reduction: Reduction, context: ReconcileContext, chain: DecisionChain) -> bool:
-    """Execute the oldest Command: the write of its intent names it, and only then it is deleted."""
+    """Execute the oldest Command: the status write contains its uid; the next stage deletes it."""
     job = context.job
     for command in pending_commands(reduction):
         uid = command.metadata.uid
@@ -311,7 +316,7 @@ def _write_oldest_command(reduction: Reduction, context: ReconcileContext, chain
         action = JobAction(command.action)
         text = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
         reduction.record_event("Normal", "CommandIssued", text)
-        cause = Cause(event=JobEvent.COMMAND_ISSUED, version=job.status.version)
+        cause = Cause(event=JobEvent.COMMAND_ISSUED)
         return _write_chain(
             reduction, context, chain.with_stored(accepted_command=uid).with_action(action, cause), removal
         )
@@ -321,14 +326,14 @@ def _write_oldest_command(reduction: Reduction, context: ReconcileContext, chain
 def _write_due_actions(reduction: Reduction, context: ReconcileContext, chain: DecisionChain) -> bool:
     """Execute the due delayed actions, each once however long it is overdue."""
     start = chain
-    late: list[JobAction] = []
+    without_effect: list[JobAction] = []
     while (entry := next((one for one in chain.stored.delayed if one.due <= reduction.now), None)) is not None:
         remaining = chain.with_stored(delayed=tuple(other for other in chain.stored.delayed if other != entry))
         chain = remaining.with_action(entry.action, cause_of_delayed_action(entry))
-        late += [entry.action] if chain is remaining else []
+        without_effect += [entry.action] if chain is remaining else []
     if chain is start or not _write_chain(reduction, context, chain):
         return False
-    for action in dict.fromkeys(late):
+    for action in dict.fromkeys(without_effect):
         message = f"action {action} was due, and changes nothing: the job is {chain.status.state.phase} by now"
         reduction.record_event("Normal", "ExecuteAction", message)
     return True

@@ -27,12 +27,18 @@ MIN_ROUNDING, MAX_ROUNDING = 0.25, 86400.0
 _END_PHASES: dict[str, str] = {JobEvent.POD_FAILED: "Failed", JobEvent.TASK_COMPLETED: "Succeeded"}
 """Events that may end the job, and the phase of their pod."""
 _TASK_EVENTS = frozenset({JobEvent.TASK_COMPLETED, JobEvent.TASK_FAILED})
-_CONSISTENT_ACTIONS = {(JobEvent.TASK_COMPLETED, JobAction.COMPLETE_JOB)}
+"""Events of a task as a whole."""
+_ENDS_THAT_MAY_COME_FIRST = {(JobEvent.TASK_COMPLETED, JobAction.COMPLETE_JOB)}
+"""Events and actions where the job may end before the action: it ends as the action would end it."""
 _CANCELLED_BY_RUNNING = frozenset({JobEvent.POD_FAILED, JobEvent.POD_EVICTED})
+"""Events whose actions are dropped when the pod, or its replacement, runs."""
 
 
-class PodDelay(msgspec.Struct, frozen=True):
-    """A delayed action for one pod, or for the job when `index` is None; see `stored_state.DelayedAction`."""
+class PodDelayedAction(msgspec.Struct, frozen=True):
+    """A delayed action for one pod, or for the job when `index` is None.
+
+    `stored_state.DelayedAction` has the same fields, with the indexes of several pods.
+    """
 
     action: JobAction
     cause: str
@@ -43,9 +49,11 @@ class PodDelay(msgspec.Struct, frozen=True):
     born: str = ""
 
 
-def pod_delay(event: LifecycleEvent, action: JobAction, due: float, pods: Mapping[str, Pod]) -> PodDelay | None:
+def pod_delayed_action(
+    event: LifecycleEvent, action: JobAction, due: float, pods: Mapping[str, Pod]
+) -> PodDelayedAction | None:
     """Return the delayed action for an event; None when its pending pod does not exist any more."""
-    delay = PodDelay(
+    delay = PodDelayedAction(
         action=action, cause=event.name, due=due, version=event.version, task=event.task, index=event.index
     )
     if event.name != JobEvent.POD_PENDING:
@@ -54,8 +62,8 @@ def pod_delay(event: LifecycleEvent, action: JobAction, due: float, pods: Mappin
     return None if pod is None else msgspec.structs.replace(delay, born=pod.metadata.creation_timestamp or "")
 
 
-def add_delays(entries: tuple[DelayedAction, ...], new: Sequence[PodDelay]) -> tuple[DelayedAction, ...]:
-    """Add entries; the same action for the same pod stays as it is, another one is replaced."""
+def add_delays(entries: tuple[DelayedAction, ...], new: Sequence[PodDelayedAction]) -> tuple[DelayedAction, ...]:
+    """Add entries; an equal action for the same pod stays as it is, a different action replaces the old one."""
     if not new:
         return entries
     delays = {_delay_key(delay): delay for entry in entries for delay in _pod_delays(entry)}
@@ -66,7 +74,7 @@ def add_delays(entries: tuple[DelayedAction, ...], new: Sequence[PodDelay]) -> t
     return _group_delays(delays.values())
 
 
-def _delay_key(delay: PodDelay) -> tuple[str, int | str | None]:
+def _delay_key(delay: PodDelayedAction) -> tuple[str, int | str | None]:
     """Return what an action is about: the job, a pod, or an event of a task, whichever of its pods was the last."""
     return delay.task, delay.cause if delay.cause in _TASK_EVENTS else delay.index
 
@@ -97,7 +105,7 @@ def valid_actions(entries: tuple[DelayedAction, ...], job: Job, pods: Iterable[P
     return entries if kept == list(entries) else tuple(kept)
 
 
-def ends_with_pending_action(
+def ends_awaiting_an_action(
     entries: Iterable[DelayedAction], job: Job, pods: Iterable[Pod]
 ) -> tuple[Counter[str], DelayedAction | None]:
     """Return ended pods by phase for whose end an action is still to come, and the first of these actions.
@@ -108,7 +116,7 @@ def ends_with_pending_action(
     relevant = [
         entry
         for entry in entries
-        if entry.cause in _END_PHASES and (entry.cause, entry.action) not in _CONSISTENT_ACTIONS
+        if entry.cause in _END_PHASES and (entry.cause, entry.action) not in _ENDS_THAT_MAY_COME_FIRST
     ]
     if not relevant:
         return Counter(), None
@@ -138,37 +146,51 @@ def delayed_action_message(entry: DelayedAction) -> str:
 def actions_after(
     entries: Iterable[DelayedAction], action: JobAction, task: str, indexes: frozenset[int], partition_size: int
 ) -> tuple[DelayedAction, ...]:
-    """Return the entries that remain after an action: none after one for the job, those of other targets otherwise.
+    """Return the entries that remain after an action: none after one for the job.
 
-    `indexes` are the pods the action is about, `partition_size` is the number of pods in a partition of the task.
+    After a targeted action these are the entries with other targets or with other actions. `indexes` are the pods the
+    action is about, `partition_size` is the number of pods in a partition of the task.
     """
+    if action not in TARGETED_ACTIONS:
+        return ()
+    group_size = _group_size(action, partition_size)
     kept: list[DelayedAction] = []
     for entry in entries:
-        if entry.action is not action or action not in TARGETED_ACTIONS:
-            kept += [entry] if action in TARGETED_ACTIONS else []
-        elif entry.task != task:
+        if entry.action is not action or entry.task != task:
             kept.append(entry)
-        elif action is not JobAction.RESTART_TASK:
-            group_size = 1 if action is JobAction.RESTART_POD else max(1, partition_size)
+        elif group_size is not None:
             affected = {index // group_size for index in indexes}
             remaining = [index for index in parse_indexes(entry.pods) if index // group_size not in affected]
             kept += [msgspec.structs.replace(entry, pods=format_indexes(remaining))] if remaining else []
     return tuple(kept)
 
 
-def _pod_delays(entry: DelayedAction) -> list[PodDelay]:
-    def delay(index: int | None) -> PodDelay:
-        return PodDelay(entry.action, entry.cause, entry.due, entry.version, entry.task, index, entry.born)
+def _group_size(action: JobAction, partition_size: int) -> int | None:
+    """Return how many consecutive indexes a targeted action affects together; None for all of its task."""
+    match action:
+        case JobAction.RESTART_TASK:
+            return None
+        case JobAction.RESTART_PARTITION:
+            return max(1, partition_size)
+        case JobAction.RESTART_POD:
+            return 1
+        case _:
+            raise NotImplementedError(f"_group_size has no case for the targeted action {action}")
+
+
+def _pod_delays(entry: DelayedAction) -> list[PodDelayedAction]:
+    def delay(index: int | None) -> PodDelayedAction:
+        return PodDelayedAction(entry.action, entry.cause, entry.due, entry.version, entry.task, index, entry.born)
 
     return [delay(index) for index in parse_indexes(entry.pods)] if entry.pods else [delay(None)]
 
 
-def _group_delays(delays: Iterable[PodDelay]) -> tuple[DelayedAction, ...]:
+def _group_delays(delays: Iterable[PodDelayedAction]) -> tuple[DelayedAction, ...]:
     """Group delays into entries; due times are rounded up until the encoded entries are short enough."""
     all_delays = list(delays)
     step = 0.0
     while True:
-        groups: dict[tuple[JobAction, str, int, str, bool, float], list[PodDelay]] = {}
+        groups: dict[tuple[JobAction, str, int, str, bool, float], list[PodDelayedAction]] = {}
         for delay in all_delays:
             due = ceil(delay.due / step) * step if step else delay.due
             groups.setdefault(
@@ -180,7 +202,7 @@ def _group_delays(delays: Iterable[PodDelay]) -> tuple[DelayedAction, ...]:
         step = max(MIN_ROUNDING, 2 * step)
 
 
-def _delayed_action(group: Sequence[PodDelay], due: float) -> DelayedAction:
+def _delayed_action(group: Sequence[PodDelayedAction], due: float) -> DelayedAction:
     first = group[0]
     return DelayedAction(
         action=first.action,

@@ -193,7 +193,7 @@ def _next_status(context: ReconcileContext, next_stored: StoredState, phase: Job
     status = phases.with_reason(counted_status(context, next_stored), "", "")
     match RECONCILE_MODES[phase]:
         case ReconcileMode.SYNC:
-            pending_ends, delayed_action = delayed_actions.ends_with_pending_action(
+            pending_ends, delayed_action = delayed_actions.ends_awaiting_an_action(
                 next_stored.delayed, job, context.pod_summary.own_pods()
             )
             next_phase = phases.phase_after_sync(job, counts, phase, pending_ends)

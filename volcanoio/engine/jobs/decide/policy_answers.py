@@ -251,9 +251,9 @@ def _apply_decision(reduction: Reduction, job: Job, question: Question, decision
         case Act(action=JobAction.SYNC_JOB) | Abstain():
             pass
         case Act(after=after) if after > 0:
-            due = Answer(event, msgspec.structs.replace(decision, after=reduction.now + after))
+            answer = Answer(event, decision, due=reduction.now + after)
             reduction.record_event("Normal", "ExecuteAction", f"Execute action {decision.action} after {after:g}s")
-            reduction.update(pending_answers=(*state.pending_answers, due))
+            reduction.update(pending_answers=(*state.pending_answers, answer))
         case Act() | Hold() | Override():
             reduction.update(pending_answers=(*state.pending_answers, Answer(event, decision)), retry_at=0.0)
         case Annotate() | Alert():

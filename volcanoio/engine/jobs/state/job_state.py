@@ -115,10 +115,11 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A decision that still has to be written; a delayed one carries its due time (epoch seconds) in `after`."""
+    """A decision that still has to be written; `due` is the time of a delayed action (epoch seconds)."""
 
     event: LifecycleEvent
     decision: Act | Hold | Override
+    due: float | None = None
 
 
 class PendingAlert(msgspec.Struct, frozen=True):

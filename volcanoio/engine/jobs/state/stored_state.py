@@ -151,15 +151,17 @@ def merge_targets(targets: Iterable[RestartTarget], new: Iterable[RestartTarget]
 def restarted_pods_filter(stored: str) -> TargetFilter:
     """Return a filter for the pods that the current restart replaces, given the stored entry."""
     targets = read_stored(JobStatus(controlled_resources={RESTART_TARGETS: stored})).restart_targets
-    return target_filter(targets) if targets is not None else lambda *_: True
+    if targets is None:  # the whole job
+        return lambda *_: True
+    return target_filter(targets)
 
 
 @lru_cache(maxsize=64)
-def target_filter(targets: tuple[RestartTarget, ...] | None) -> TargetFilter:
-    """Return a filter for pods that are targets; for None no pod is."""
+def target_filter(targets: tuple[RestartTarget, ...]) -> TargetFilter:
+    """Return a filter for pods that are targets."""
     whole: set[tuple[str, str]] = set()
     single: dict[str, frozenset[int]] = {}
-    for target in targets or ():
+    for target in targets:
         if target.pods:
             single[target.task] = frozenset(parse_indexes(target.pods))
         else:

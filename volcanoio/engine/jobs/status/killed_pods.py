@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from volcanoio.engine.jobs.pods.index_ranges import parse_indexes
 from volcanoio.engine.jobs.pods.observed import index_of, is_live, is_marked, partition_of, task_of, version_of
 from volcanoio.engine.jobs.state.reconcile_context import ReconcileContext
-from volcanoio.engine.jobs.state.stored_state import target_filter
+from volcanoio.engine.jobs.state.stored_state import TargetFilter, target_filter
 from volcanoio.engine.jobs.state.transitions import RECONCILE_MODES, ReconcileMode
 from volcanoio.engine.jobs.status.phases import current_phase, is_exhausted
 from volcanoio.model.batch import Job
@@ -19,7 +19,7 @@ def pods_to_kill(context: ReconcileContext) -> Iterator[Pod]:
             live = context.pod_summary.own_pods() if context.pod_summary.live else ()
             return (pod for pod in live if is_live(pod) and not context.is_terminating(pod))
         case ReconcileMode.RESTART if not is_exhausted(context.job, context.job.status):
-            is_target = target_filter(context.targets)
+            is_target = _targets_filter(context)
             remaining = (pod for pod in _restart_candidates(context) if not context.is_terminating(pod))
             return (
                 pod
@@ -32,7 +32,7 @@ def pods_to_kill(context: ReconcileContext) -> Iterator[Pod]:
 
 def targets_deleted_by_others(context: ReconcileContext) -> Iterator[Pod]:
     """Iterate over unmarked targets of a restart that somebody else is deleting, in no order."""
-    is_target, deleting = target_filter(context.targets), context.state.deleting
+    is_target, deleting = _targets_filter(context), context.state.deleting
     leaving = (
         pod for pod in _restart_candidates(context) if context.is_terminating(pod) and pod.metadata.uid not in deleting
     )
@@ -41,6 +41,11 @@ def targets_deleted_by_others(context: ReconcileContext) -> Iterator[Pod]:
         for pod in leaving
         if needs_mark(context.job, pod) and is_target(task_of(pod), index_of(pod), partition_of(pod))
     )
+
+
+def _targets_filter(context: ReconcileContext) -> TargetFilter:
+    """Return the filter of the restart's targets; a restart of the whole job has none, it deletes older versions."""
+    return target_filter(context.targets or ())
 
 
 def _restart_candidates(context: ReconcileContext) -> Iterable[Pod]:
