@@ -59,6 +59,22 @@ class Roomier:
         return lambda amounts: 0.0 if where is None else float(amounts[where] // 2**30)
 
 
+class CountingRoomier(Roomier):
+    """Counts the scores that are computed."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def score_from(self, shape: Shape, at: AmountColumns) -> Callable[[Sequence[int]], float]:
+        score = super().score_from(shape, at)
+
+        def counted(amounts: Sequence[int]) -> float:
+            self.calls += 1
+            return score(amounts)
+
+        return counted
+
+
 class Lonely:
     """Prefers nodes with an odd number of pods, by node amounts: pod slots are a part of the node state."""
 
@@ -140,6 +156,7 @@ class SelectorsOnly:
         return Depends.NODE_SPEC
 
     def feasible_on(self, shape: Shape, node: NodeRow) -> str:
+        self.calls.append("feasible_on")
         return "" if node.name == "n0" else "not n0"
 
     def score_depends(self, shape: Shape) -> Depends:

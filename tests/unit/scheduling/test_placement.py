@@ -12,12 +12,21 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.scenario.scheduling.harness import decoded, node
 from tests.unit.scheduling.naive_placement import CYCLE, SEED, build, gangs, naive
-from tests.unit.scheduling.placement_plugins import PLUGINS, Roomier, SelectorsOnly, Zones
+from tests.unit.scheduling.placement_plugins import (
+    PLUGINS,
+    CountingRoomier,
+    Crowd,
+    Roomier,
+    SelectorsOnly,
+    Undeclared,
+    Zones,
+)
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.placement import by_node_state, node_states
+from volcanoio.engine.scheduling.placement import placer as placer_module
 from volcanoio.engine.scheduling.placement.placer import PlacementRequest, Placer
 from volcanoio.framework.scheduling.points import Plugin
 from volcanoio.framework.scheduling.views import TaskStatus
@@ -90,6 +99,51 @@ def test_a_part_is_called_for_the_shapes_that_it_applies_to() -> None:
     assert placer.place(PlacementRequest([selecting], [])) == (1, False)
     assert selecting.node == "n0"
     assert plugin.calls[:2] == ["feasible_depends", "score_depends"]
+
+
+def test_fit_errors_leave_out_filters_that_do_not_apply_to_the_shape() -> None:
+    ledger, (task,) = build([(2, 2, "a"), (1, 1, "a"), (1, 1, "a"), (2, 2, "a")], [(2, 2, "")])
+    plugin = SelectorsOnly()
+    placer = Placer(ledger, Inputs())
+    placer.open(Rules(Profile.of([[plugin]], [])), 1, SEED)
+    errors = placer.fit_errors(task.shape, idle_only=True)
+    assert errors.text == "0/4 nodes are unavailable: 4 Insufficient cpu."
+    assert plugin.calls == []
+
+
+def test_scores_by_state_are_kept_when_the_columns_grow() -> None:
+    ledger, (task,) = build([(4, 4, "a")] * 60, [(1, 1, "")])
+    plugin = CountingRoomier()
+    placer = Placer(ledger, Inputs())
+    placer.open(Rules(Profile.of([[plugin]], [])), 1, SEED)
+    placer.candidate_scores(task)
+    calls, capacity = plugin.calls, ledger.columns.capacity
+    while ledger.columns.capacity == capacity:
+        struct = decoded(node(f"m{len(ledger.columns)}", cpu="4", memory="4", pods="3", labels={"zone": "a"}))
+        assert isinstance(struct, Node)
+        ledger.put_node(struct)
+    placer.candidate_scores(task)
+    assert plugin.calls == calls > 0
+
+
+def test_a_node_is_feasible_after_evictions_when_a_dropped_table_is_made_again() -> None:
+    ledger, (*tasks, other) = build([(8, 8, "a")], [(1, 1, "")] * 6 + [(2, 2, "")])
+    placer = Placer(ledger, Inputs())
+    placer.open(Rules(Profile.of([[Crowd()]], [])), 1, SEED)
+    assert placer.place(PlacementRequest(tasks, [])) == (4, False)
+    with patch.object(placer_module, "KEPT_SHAPES", 1):
+        placer.candidate_scores(other)
+        assert placer.candidate_scores(tasks[-1])[0].tolist() == [True]
+        assert not placer.fits(tasks[-1], 0)
+
+
+def test_a_filter_without_declared_dependencies_depends_on_the_time() -> None:
+    ledger, (task,) = build([(4, 4, "a")], [(1, 1, "")])
+    placer = Placer(ledger, Inputs())
+    placer.open(Rules(Profile.of([[Undeclared()]], [])), 1, SEED)
+    assert not placer.is_time_independent(task.shape)
+    placer.open(Rules(Profile.of([[Zones()]], [])), 1, SEED)
+    assert placer.is_time_independent(task.shape)
 
 
 def test_a_part_that_names_an_unknown_field_is_an_error() -> None:

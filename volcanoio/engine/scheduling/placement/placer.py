@@ -24,6 +24,7 @@ from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.by_node_row import ByNodeRow
 from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState
 from volcanoio.engine.scheduling.placement.node_states import NO_FORMER_SCORES, NOWHERE, FormerScores, NodeStates
+from volcanoio.engine.scheduling.placement.plan import Plan
 from volcanoio.engine.scheduling.placement.recent_changes import RecentChanges
 from volcanoio.engine.scheduling.placement.score_table import PlacementCycle, ScoreTable, TableSources
 from volcanoio.framework.scheduling.points import TaskScorer
@@ -63,7 +64,7 @@ KEPT_FORMER = 2048
 class ScoreTables:
     """The score tables by shape; the least recently used ones are dropped, all of them with the plugins.
 
-    A table is also replaced when the columns got longer.
+    A table is also replaced when the capacity of the columns has grown; its scores by state stay valid.
     """
 
     def __init__(self, columns: NodeColumns, states: NodeStates, inputs: Inputs) -> None:
@@ -89,7 +90,7 @@ class ScoreTables:
         """Return the table for a shape, not updated yet, and one for a similar shape to start from."""
         if shape.id != shape.base_id:
             return self._of_pod_dependent(shape)
-        if (table := self._tables.pop(shape.id, None)) is None or table.capacity != self._columns.capacity:
+        if (table := self._tables.pop(shape.id, None)) is None:
             if len(self._tables) >= KEPT_SHAPES:
                 old = next(iter(self._tables))
                 self._former_scores[old] = self._tables.pop(old).former_scores
@@ -97,6 +98,8 @@ class ScoreTables:
                     del self._former_scores[next(iter(self._former_scores))]
             former = self._former_scores.pop(shape.id, NO_FORMER_SCORES)
             table = ScoreTable(shape, self._sources, former)
+        elif table.capacity != self._columns.capacity:
+            table = ScoreTable(shape, self._sources, table.former_scores)
         self._tables[shape.id] = table
         return table, None
 
@@ -106,10 +109,12 @@ class ScoreTables:
 
     def _of_pod_dependent(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
         """Return the table of a shape that differs from others only in its terms about other pods."""
-        if (table := self._pod_dependent.pop(shape.id, None)) is None or table.capacity != self._columns.capacity:
+        if (table := self._pod_dependent.pop(shape.id, None)) is None:
             if len(self._pod_dependent) >= KEPT_POD_DEPENDENT:
                 del self._pod_dependent[next(iter(self._pod_dependent))]
             table = ScoreTable(shape, self._sources)
+        elif table.capacity != self._columns.capacity:
+            table = ScoreTable(shape, self._sources, table.former_scores)
         self._pod_dependent[shape.id] = table
         latest, plain = self._latest_similar.pop(shape.base_id, None), self._tables.get(shape.base_id)
         same_length = [one for one in (latest, plain) if one is not None and one.capacity == table.capacity]
@@ -133,28 +138,31 @@ class FitErrorCounter:
         """The cycle of the counts."""
         self._counted: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
 
-    def errors(self, shape: Shape, cycle: PlacementCycle, *, idle_only: bool) -> FitErrors:
-        """Return the number of nodes by reason for the current columns; each node counts under its first reason."""
+    def errors(self, shape: Shape, plan: Plan, cycle: PlacementCycle, *, idle_only: bool) -> FitErrors:
+        """Return the number of nodes by reason for the current columns; each node counts under its first reason.
+
+        `plan` is the shape's in that cycle: filters that do not apply to the shape are not called.
+        """
         if self._cycle is not cycle:
             self._cycle = cycle
             self._counted.clear()
         columns, key = self._columns, (shape.id, idle_only)
-        if (known := self._counted.get(key)) is not None and known[0] == columns.clock:
-            return known[1]
+        if (counted := self._counted.get(key)) is not None and counted[0] == columns.clock:
+            return counted[1]
         size = len(columns)
-        left = np.ones(size, np.bool_)
+        uncounted = np.ones(size, np.bool_)
         counts: dict[str, int] = {}
 
         def count(reason: str, failing: NDArray[np.bool_]) -> None:
-            hit = left & failing
-            if number := int(np.count_nonzero(hit)):
+            newly_failing = uncounted & failing
+            if number := int(np.count_nonzero(newly_failing)):
                 counts[reason] = counts.get(reason, 0) + number
-                left[hit] = False
+                uncounted[newly_failing] = False
 
         names = sorted(shape.requests, key=lambda name: (_FIRST.index(name) if name in _FIRST else 2, name))
         for name in names:
             count(_insufficient_reason(shape, name), columns.future_idle(name) < shape.requests[name])
-        for part in cycle.rules.filters:
+        for part in plan.applying_filters(cycle.rules):
             feasibility = part.feasible(shape, columns, columns, range(size))
             for text, failing in feasibility.reasons:
                 count(text, failing)
@@ -412,11 +420,13 @@ class Placer:
 
     def is_time_independent(self, shape: Shape) -> bool:
         """Whether the filters do not depend on the time."""
-        return not self._score_table(shape).plan.depends_on_time
+        return not self._score_table(shape).plan.has_time_dependent_filters
 
     def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
         """Return why a task of a shape fits no node now; each node counts under its first reason."""
-        return self._fit_errors.errors(shape, self._cycle, idle_only=idle_only)
+        if (table := self._score_tables.known(shape)) is None or not table.is_prepared_in(self._cycle):
+            table = self._score_table(shape)
+        return self._fit_errors.errors(shape, table.plan, self._cycle, idle_only=idle_only)
 
     def _score_table(self, shape: Shape) -> ScoreTable:
         """Return the table for a shape, up to date with the columns."""

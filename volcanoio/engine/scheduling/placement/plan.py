@@ -21,14 +21,13 @@ class Plan:
     filter depends on the node's own object; that of a `usage` filter also on the tasks placed there. `live_filters` and
     `live_scorers` depend on more than the row and are called for every task. `input_versions` are the versions of the
     inputs that results depend on, and the `moment` numbers of plugins. `is_for_one_cycle`: some result may differ in
-    the next cycle, and no version shows it. `depends_on_time`: the result of some filter changes with time, and its
-    plugin has a `moment` number that grows at each such change.
+    the next cycle, and no version shows it.
     """
 
     __slots__ = (
         "constant",
         "depends",
-        "depends_on_time",
+        "has_time_dependent_filters",
         "input_versions",
         "is_by_amounts",
         "is_for_one_cycle",
@@ -50,9 +49,15 @@ class Plan:
         self.depends: list[Depends] | None = None
         """The declared dependencies of each filter and scorer, in the order of `Rules.parts`."""
         self.is_for_one_cycle = False
-        self.depends_on_time = False
+        self.has_time_dependent_filters = False
         self.is_by_amounts = False
         """Whether `is_by_row`, and scores depend on the amounts of the row alone."""
+
+    def applying_filters(self, rules: Rules) -> list[FilterPart]:
+        """Return the filters of these rules, from which the plan was made, that are called for the shape, in order."""
+        depends_of = () if self.depends is None else self.depends
+        parts = zip(rules.filters, depends_of, strict=False)  # filters come before scorers
+        return [part for part, depends in parts if depends is not Depends.SKIP]
 
     def has_same_parts(self, other: Plan) -> bool:
         """Whether the same plugins compute the scores by row, the constant filters aside."""
@@ -99,7 +104,7 @@ def plan_for(shape: Shape, rules: Rules, inputs: Inputs, before: Plan = NO_PLAN)
             plan.constant.append(part)
             continue
         plan.is_for_one_cycle |= _is_for_one_cycle(depends, part, inputs, plan.input_versions)
-        plan.depends_on_time |= part.moment is not None and bool(depends & _NOW)
+        plan.has_time_dependent_filters |= bool(depends & _NOW)
         if depends & _SHARED:
             plan.live_filters.append(part)
         else:

@@ -179,6 +179,10 @@ class KnownScores:
         """The scores by state, from which a later table for the same shape can start."""
         return FormerScores(self.plan, self.by_state.version, self.by_state.table)
 
+    def is_prepared_in(self, cycle: PlacementCycle) -> bool:
+        """Whether the plan is that of the cycle; rows may be outdated."""
+        return self._cycle is cycle
+
     def is_stable_in(self, cycle: PlacementCycle) -> bool:
         """Whether filter results stay valid for the rest of that cycle, whatever is placed and evicted in it."""
         return self._cycle is cycle and self.plan.has_static_filters
@@ -311,10 +315,10 @@ class ScoreTable(KnownScores):
             self.revision = self._scored_at = self.by_state.version = -1
             self._scores_anywhere = -1, {}
             self.row_scorer = None
-            if plan.usage and self.passes is self.feasible:
-                self.passes = self.feasible.copy()
-            elif not plan.usage:
-                self.passes = self.feasible
+        if not plan.usage:
+            self.passes = self.feasible
+        elif self.passes is self.feasible:  # also in a new table that continues a plan
+            self.passes = self.feasible.copy()
         if self.row_scorer is None and plan.is_by_row:
             self.row_scorer = RowScorer(self.shape, self._columns, plan.scorers, self._requests)
             if plan.is_by_amounts and (self.shape.requests.get(PODS) != 1 or self.row_scorer.reads(PODS)):
