@@ -103,7 +103,7 @@ def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int)
         opening = CycleOpened(seq=10**9 + run.cycles, at=clock.now(), cycle=run.cycles, upto=10**9, seed=1)
         before = started = time.perf_counter()
         cpu = time.process_time()
-        cycle, result = run_cycle(state, profile, opening, budget=TimeBudget(clock, budget)), CycleResult(())
+        cycle, result = run_cycle(state, profile, opening, budget=TimeBudget(clock, budget)), CycleResult()
         try:
             while True:
                 point = next(cycle)
@@ -118,7 +118,6 @@ def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int)
         run.longest_hold = max(run.longest_hold, ended - before)
         run.longest_cycle = max(run.longest_cycle, ended - started)
         run.seconds += ended - started
-        run.decisions.extend(result.decisions)
         bound += result.stats.bound
         if bound >= pods or (not result.cut_at and not result.stats.bound):
             run.peak_memory = peak_memory()

@@ -114,7 +114,7 @@ def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
     """Run one cycle to its end; returns figures, with its decisions under `evicted` and `pipelined`."""
     opening = CycleOpened(seq=10**9 + number, at=1e9 + number / 10, cycle=number, upto=10**9, seed=1)
     evicted: list[Evict] = []
-    hold, result = 0.0, CycleResult(())
+    hold, result = 0.0, CycleResult()
     before = started = time.perf_counter()
     cpu = time.process_time()
     steps = run_cycle(state, profile, opening)
@@ -127,7 +127,6 @@ def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
     except StopIteration as stop:
         result = stop.value
     ended = time.perf_counter()
-    evicted += [each for each in result.decisions if isinstance(each, Evict)]
     return {
         "seconds": round(ended - started, 3),
         "cpu_seconds": round(time.process_time() - cpu, 3),

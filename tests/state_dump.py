@@ -28,7 +28,7 @@ def state_dump(state: ClusterState) -> dict[str, Any]:
         "tasks": {uid: _task(task) for uid, task in ledger.tasks.items()},
         "jobs": {key: _job(job) for key, job in ledger.jobs.items()},
         "queues": {name: _queue(queue) for name, queue in ledger.queues.items()},
-        "classes": state.priority_classes,
+        "classes": dict(state.priority_classes),
         "prebinding": {uid: msgspec.to_builtins(steps) for uid, steps in state.prebinding.items()},
         "inputs": state.inputs.dump(),
         "evicting": sorted(state.pods.evicting),

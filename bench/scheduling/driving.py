@@ -30,7 +30,7 @@ class Driven:
     cpu_seconds: float
     longest_hold: float
     decisions: list[SchedulerEffect] = field(default_factory=list)
-    result: CycleResult = field(default_factory=lambda: CycleResult(()))
+    result: CycleResult = field(default_factory=CycleResult)
 
 
 def freeze_garbage() -> None:
@@ -74,5 +74,4 @@ def drive(state: ClusterState, profile: Profile, number: int, at: float) -> Driv
     ended = time.perf_counter()
     driven.longest_hold = max(driven.longest_hold, ended - before)
     driven.seconds, driven.cpu_seconds = ended - started, time.process_time() - cpu
-    driven.decisions.extend(driven.result.decisions)
     return driven

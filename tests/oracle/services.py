@@ -119,7 +119,6 @@ class Served(World):
                 self.last.extend(next(steps).decisions)
             except StopIteration as end:
                 result: CycleResult = end.value
-                self.last.extend(result.decisions)
                 return result
 
 

@@ -1,8 +1,9 @@
-"""`Journal`: the events and decisions of a process on disk, to be explained and replayed.
+"""`Journal`: the events and decisions of a process on disk, to be replayed.
 
 Off unless asked for. The loop only appends to a queue; one thread encodes, writes and syncs what has gathered (group
 commit). A disk that fails or falls behind turns the journal off with an error in the log, and never delays the engine.
-A segment is a file of JSON lines that begins with a snapshot, so that replay can begin at any of them.
+A segment is a file of JSON lines that begins with the configuration in force and the number of its first event, so that
+a missing segment is noticed.
 
 `read_runs` reads a directory back, one `Run` for each start of the process; `compare` finds the first difference
 between the recorded decisions and those of a replay.
@@ -58,12 +59,8 @@ class _Decision(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalOptions:
-    """`snapshot` returns the state of the process: plain values and ApiObjects, which must not change later.
+    """`segment_bytes`: size from which the next batch begins a new segment; `max_waiting`: records that may wait."""
 
-    It is called when a segment begins, before the current batch is folded: subscribe `Journal.events` first.
-    """
-
-    snapshot: Callable[[], Any] = lambda: None
     codec: Codec = field(default_factory=Codec)
     segment_bytes: int = SEGMENT_BYTES
     max_waiting: int = MAX_WAITING
@@ -103,7 +100,7 @@ class Journal:
         """Record a batch: the bus's first subscriber."""
         if self._segment_is_full and self._active:
             self._segment_is_full = False
-            self._put(Snapshot(before=batch[0].seq, state=self._options.snapshot()))
+            self._put(Snapshot(before=batch[0].seq))
         for event in batch:
             self._put(EventRecord(event=event))
 

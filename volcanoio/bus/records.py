@@ -41,9 +41,9 @@ class Opened(RecordBase, frozen=True, kw_only=True):
 
 
 class Snapshot(RecordBase, frozen=True, kw_only=True):
-    """The state before the event of seq `before`: plain values, lists and dicts that may hold ApiObjects.
+    """The start of a segment, whose first event has the seq `before`.
 
-    The first of a process holds what it began with, mostly None.
+    `state` is part of the format for plain values, lists and dicts that may hold ApiObjects; None is written.
     """
 
     before: int

@@ -58,7 +58,6 @@ class AnsweredWorld(World):
                 decided.extend(next(steps).decisions)
             except StopIteration as end:
                 result: CycleResult = end.value
-                decided.extend(result.decisions)
                 self.decisions.extend(decided)
                 self.notifications.extend(each for each in decided if isinstance(each, Question))
                 return result

@@ -34,7 +34,7 @@ async def test_time_before_plugins_and_at_the_close_is_not_counted_as_theirs() -
         await clock.advance(seconds)
         metrics.reached(point)
         metrics.resumed()
-    metrics.close(CycleResult(()), "")
+    metrics.close(CycleResult(), "")
     assert probe.samples == {
         "plugin_scheduling_latency_milliseconds gang OnSessionOpen": pytest.approx(750),
         "open_session_duration_milliseconds": pytest.approx(1750),

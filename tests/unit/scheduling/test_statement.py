@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.scenario.scheduling.harness import World, group, node, pods
-from volcanoio.engine.scheduling.session.cycle import open_session
+from tests.scenario.scheduling.harness import World, group, node, pod, pods, priority_class
+from volcanoio.engine.scheduling.session.cycle import open_session, run_cycle, undo_unsent_decisions
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.session.statement import JobStatement
 from volcanoio.framework.effects import Record
@@ -54,3 +54,38 @@ def test_a_committed_eviction_counts_until_it_is_refused() -> None:
     refused = EvictRefused(group="ns/pg", uid="ns-p-0", namespace="ns", name="p-0", node="n1", code=403)
     assert world.fold(refused)
     assert world.statuses("pg") == {"RUNNING": 2}
+
+
+def test_the_nomination_of_an_eviction_that_was_not_sent_is_undone() -> None:
+    world, session, statement = running()
+    statement.evict(world.state.ledger.tasks["ns-p-0"], "preempt")
+    world.put(pod("late", "pg", cpu="1"))
+    statement.pipeline_on(world.state.ledger.tasks["ns-late"], "n1", evicted=True)
+    statement.commit()
+    assert world.state.nominations.by_task
+    undo_unsent_decisions(session)
+    assert not world.state.nominations.by_task
+
+
+PREEMPTING = """
+actions: "allocate, preempt"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: predicates}, {name: proportion}]
+"""
+
+
+def test_a_cycle_closed_early_keeps_the_nominations_of_evictions_that_were_sent() -> None:
+    world = World(
+        priority_class("high", 100),
+        node("n1", cpu="2"),
+        group("old", 1, phase="Running"),
+        *pods("old", 2, "old", cpu="1", on="n1", phase="Running"),
+        group("new", 1, phase="Inqueue", priorityClassName="high"),
+        *pods("new", 1, "new", cpu="1"),
+        conf=PREEMPTING,
+    )
+    cycle = run_cycle(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=world.now))
+    sent = next(point.decisions for point in cycle if any(isinstance(each, Evict) for each in point.decisions))
+    cycle.close()
+    assert [each.uid for each in sent if isinstance(each, Evict)] == [*world.state.pods.evicting]
+    assert [*world.state.nominations.by_task] == ["ns-new-0"]

@@ -295,13 +295,12 @@ class Scheduler:
                 self._metrics.resumed()
         except StopIteration as stop:
             result: CycleResult = stop.value
-            self._send(result.decisions, opened, dispatcher)
             return result, ""
         except Exception as error:
             _log.exception(
                 "a cycle ended with an error; the next one opens after the schedule period", cycle=self._cycle
             )
-            return CycleResult(()), f"{type(error).__name__}: {error}"
+            return CycleResult(), f"{type(error).__name__}: {error}"
         except anyio.get_cancelled_exc_class():
             given_up = CycleClosed(cause=opened.seq, cycle=self._cycle, boundaries=budget.cut_at, stopped=points)
             self._bus.publish([given_up])

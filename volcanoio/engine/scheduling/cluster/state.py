@@ -111,7 +111,8 @@ class ClusterState:
         )
         self._needed = self._always_needed = frozenset(REQUIRED_RESOURCES)
         self._synced: set[str] = set()
-        self._priority_classes: dict[str, PriorityClass] = {}
+        self.priority_classes: dict[str, PriorityClass] = {}
+        """PriorityClasses by name."""
         self._rules: Rules | None = None
         self._order_inputs: tuple[Rules, Amounts] | None = None
         self._order_version = 0
@@ -134,11 +135,6 @@ class ClusterState:
     def listed_resources(self) -> list[str]:
         """Resources that are listed and not being relisted, sorted."""
         return sorted(self._synced)
-
-    @property
-    def priority_classes(self) -> dict[str, PriorityClass]:
-        """PriorityClasses by name."""
-        return dict(self._priority_classes)
 
     def fold(self, event: SchedulerEvent) -> bool:
         """Fold one event and return whether it could alter a decision.
@@ -349,9 +345,9 @@ class ClusterState:
 
     def _observe_priority_class(self, priority_class: PriorityClass, deleted: bool) -> bool:
         name = priority_class.metadata.name
-        before, after = self._priority_classes.pop(name, None), None if deleted else priority_class
+        before, after = self.priority_classes.pop(name, None), None if deleted else priority_class
         if after is not None:
-            self._priority_classes[name] = after
+            self.priority_classes[name] = after
         if _priority_of(before) == _priority_of(after):
             return False
         self._apply_in_steps(list(self.ledger.jobs.values()), self._update_priority)
@@ -365,9 +361,9 @@ class ClusterState:
 
     def _priority(self, class_name: str) -> int:
         """Return the value of a PriorityClass, else of the global default, else 0."""
-        if (known := self._priority_classes.get(class_name)) is not None:
+        if (known := self.priority_classes.get(class_name)) is not None:
             return known.value
-        return max((item.value for item in self._priority_classes.values() if item.global_default), default=0)
+        return max((item.value for item in self.priority_classes.values() if item.global_default), default=0)
 
     def _bind_refused(self, event: BindRefused) -> bool:
         """Release the node, reserve its room for the gang and make the gang's job urgent."""

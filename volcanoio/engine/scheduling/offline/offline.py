@@ -126,7 +126,6 @@ class Offline:
                 self.last.extend(next(steps).decisions)
             except StopIteration as end:
                 result = cast("CycleResult", end.value)
-                self.last.extend(result.decisions)
                 self.decisions.extend(self.last)
                 self.snapshot = result.snapshot
                 self.now += self.period

@@ -140,8 +140,8 @@ def _run(state: ClusterState, profile: Profile, opening: CycleOpened, journal: _
             decided.extend(next(cycle).decisions)
             if closing is not None and next(points) == closing.stopped:
                 break
-    except StopIteration as stop:
-        decided.extend(stop.value.decisions)
+    except StopIteration:
+        pass
     except Exception as error:  # an exception of a plugin is part of the result
         result.fault = f"{type(error).__name__}: {error}"
     finally:

@@ -90,6 +90,8 @@ class Outbox:
         self._binds: list[BindRequest] = []
         self.message_count = 0
         """Number of decisions other than binds."""
+        self.nominated_tasks: list[TaskInfo] = []
+        """Tasks that were nominated for the evictions among these decisions."""
 
     def put(self, decision: SchedulerEffect) -> None:
         """Add a decision."""
@@ -109,6 +111,7 @@ class Outbox:
         self._end_batch()
         decisions = tuple(self._decisions)
         self._decisions.clear()
+        self.nominated_tasks.clear()
         return decisions
 
     def _end_batch(self) -> None:
@@ -318,7 +321,6 @@ class SessionContext:
         self.failed_jobs: set[str] = set()
         self.attempted_jobs: set[str] = set()
         self.partly_placed_jobs: set[str] = set()
-        self.nominated_tasks: list[TaskInfo] = []
         ledger = state.ledger
         self.nodes: NodeColumns = ledger.columns
         self.pods: PodIndex = ledger.pod_index

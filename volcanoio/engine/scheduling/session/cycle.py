@@ -29,7 +29,7 @@ from volcanoio.framework.statuses import with_details
 def undo_unsent_decisions(session: CycleSession) -> None:
     """Revert the decisions that are still in the outbox: they will not be sent."""
     state = session.state
-    for task in session.nominated_tasks:
+    for task in session.outbox.nominated_tasks:
         state.nominations.remove(task)
     for decision in session.outbox.take():
         match decision:
@@ -125,13 +125,12 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class CycleResult:
-    """The result of a cycle, with the decisions since the last Checkpoint.
+    """The result of a cycle; its decisions are in the checkpoints.
 
     `cut_at` is the action during which the cycle was cut short, "" if it was not; `snapshot` describes the session at
     its close, if requested. `questions` had no answer yet and cut the cycle short; the next cycle waits for them.
     """
 
-    decisions: tuple[SchedulerEffect, ...]
     cut_at: str = ""
     stats: CycleStats = field(default_factory=CycleStats)
     snapshot: CycleSnapshot | None = None
@@ -174,7 +173,7 @@ def run_cycle(
         raise
     finally:
         session.undo()
-    return CycleResult(session.outbox.take(), cut_at, session.stats, seen, questions)
+    return CycleResult(cut_at, session.stats, seen, questions)
 
 
 def open_session(session: CycleSession) -> Iterator[str]:

@@ -45,7 +45,7 @@ def nominate(
     victims = {entry.task.uid for entry in evicted}
     for task in pipelined:
         session.state.nominations.nominate(task, task.node, victims)
-        session.nominated_tasks.append(task)
+        session.outbox.nominated_tasks.append(task)
     for task in paid:
         if task.pod.status.nominated_node_name == task.node:
             continue
