@@ -11,11 +11,11 @@ import msgspec
 
 from volcanoio.engine.scheduling.cluster.attempts import Attempts
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 
 
 def state_dump(state: ClusterState) -> dict[str, Any]:

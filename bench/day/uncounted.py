@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from volcanoio.engine.scheduling.cluster import task_transitions
+from volcanoio.engine.scheduling.cluster import ledger
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.framework.scheduling.views import TaskStatus
 
 
@@ -27,9 +27,9 @@ def binding_tasks_not_counted() -> Iterator[None]:
         counted(self, job, tasks)
 
     Ledger.bind = bind  # type: ignore[method-assign]  # that is the experiment
-    vars(task_transitions)["LOADS"] = tuple(loads)
+    vars(ledger)["LOADS"] = tuple(loads)
     try:
         yield
     finally:
         Ledger.bind = counted  # type: ignore[method-assign]  # as above
-        vars(task_transitions)["LOADS"] = LOADS
+        vars(ledger)["LOADS"] = LOADS

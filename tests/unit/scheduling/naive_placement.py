@@ -9,9 +9,9 @@ import numpy as np
 
 from tests.scenario.scheduling.harness import decoded, node, pod
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.node_columns import name_hash
 from volcanoio.engine.scheduling.cluster.rows import SingleRow
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.placement.score_table import mix
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.core import Node, Pod

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pods, priority_class, queue
-from volcanoio.engine.scheduling.cluster import task_transitions
+from volcanoio.engine.scheduling.cluster import ledger
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.ordering import backlogs
 from volcanoio.engine.scheduling.session.session import CycleSession
@@ -69,7 +69,7 @@ def order_of_all_jobs(session: CycleSession, *, admitted: bool) -> dict[str, lis
 def test_cached_backlogs_equal_newly_built_ones(steps: list[tuple[str, int]], kept: int, spare: int) -> None:
     """This includes more changes than are recorded, and frequent removal of stale entries."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_transitions, "MAX_PENDING_CHANGES", kept)
+        patch.setattr(ledger, "MAX_PENDING_CHANGES", kept)
         patch.setattr(backlogs, "_STALE_ALLOWANCE", spare)
         patch.setattr(backlogs, "ENTRIES_PER_STEP", 2)
         patch.setattr(backlogs, "SORT_CHUNK", 3)

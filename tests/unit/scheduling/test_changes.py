@@ -12,9 +12,9 @@ from volcanoio_plugins.scheduling.queues.attributes import DemandSums, admitted,
 
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
-from volcanoio.engine.scheduling.cluster import task_transitions
+from volcanoio.engine.scheduling.cluster import ledger
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
-from volcanoio.engine.scheduling.cluster.task_transitions import JobChanges
+from volcanoio.engine.scheduling.cluster.ledger import JobChanges
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
@@ -64,7 +64,7 @@ def test_updated_sums_equal_newly_computed_ones(steps: list[tuple[str, int]]) ->
 
 
 def test_a_reader_that_missed_too_many_changes_gets_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_transitions, "MAX_PENDING_CHANGES", 2)
+    monkeypatch.setattr(ledger, "MAX_PENDING_CHANGES", 2)
     jobs = [JobInfo(f"ns/{index}") for index in range(5)]
     everything = {job.key: job for job in jobs}
     marks, owner = JobChanges(), DemandSums(queue_of)
@@ -83,7 +83,7 @@ def test_a_reader_that_missed_too_many_changes_gets_all_jobs(monkeypatch: pytest
 
 
 def test_jobs_deleted_among_too_many_changes_are_no_longer_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_transitions, "MAX_PENDING_CHANGES", 1)
+    monkeypatch.setattr(ledger, "MAX_PENDING_CHANGES", 1)
     monkeypatch.setattr(attributes, "BATCH_SIZE", 2)
     names = [f"j{number}" for number in range(6)]
     world = World(*(group(name, 1, phase="Inqueue", minResources={"cpu": "2"}) for name in names))

@@ -13,8 +13,8 @@ from volcanoio_plugins.scheduling.kubernetes.topologydomains import ShapeCache
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group
 from tests.scenario.scheduling.podrules import HOST, ZONE, apart, asking, near, prefers, spread, term, zoned
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.podindex.terms import all_select, has_terms
 from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, node, pod
-from volcanoio.engine.scheduling.cluster import task_transitions
+from volcanoio.engine.scheduling.cluster import ledger
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.ordering import backlogs
 from volcanoio.engine.scheduling.session import single_pods
@@ -47,7 +47,7 @@ def fresh_sort(world: World) -> list[str]:
 def test_the_cached_order_equals_a_fresh_sort(steps: list[tuple[str, int]], kept: int) -> None:
     """This includes more changes than are recorded, and frequent removal of stale entries."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_transitions, "MAX_PENDING_CHANGES", kept)
+        patch.setattr(ledger, "MAX_PENDING_CHANGES", kept)
         patch.setattr(backlogs, "_STALE_ALLOWANCE", 1)
         world = single_pod_world("n1")
         for step, number in steps:

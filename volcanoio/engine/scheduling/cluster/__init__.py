@@ -2,5 +2,5 @@
 
 It may import the framework, the model and `podindex`, `placement`, `ordering`,
 `preemption.victim_columns` and `config`; never the session. Start with `state`: `ClusterState.fold` takes every event.
-`task_transitions` is the only place where a task changes its status or node.
+`ledger` is the only place where a task changes its status or node.
 """

@@ -1,7 +1,7 @@
 """Tasks and jobs: Volcano's TaskInfo and JobInfo.
 
 The job, its sub-jobs and its queue count tasks by status and sum their requests with every transition. Only
-`task_transitions` calls what writes status, node and counts.
+`ledger` calls what writes status, node and counts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 
 
 class TaskInfo:
-    """One pod. Implements `views.Task`; only `task_transitions` writes `status` and `node`."""
+    """One pod. Implements `views.Task`; only `ledger` writes `status` and `node`."""
 
     __slots__ = (
         "base_shape",

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 
 

@@ -5,10 +5,10 @@ Terminating pods count on their node until they are deleted.
 """
 
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.nominations import Nominations
 from volcanoio.engine.scheduling.cluster.pod_fields import job_key, observed_status, single_key
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
-from volcanoio.engine.scheduling.ordering.queue_gates import QueueGates
+from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Pod
 from volcanoio.model.names import GROUP_NAME

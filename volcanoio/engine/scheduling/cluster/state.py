@@ -9,14 +9,14 @@ from math import inf
 
 from volcanoio.engine.scheduling.cluster.attempts import FreedRoom, UnschedulableJobs
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.nominations import Nominations, Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.pods import PodFold
+from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
 from volcanoio.engine.scheduling.cluster.scope import Scope
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.ordering.backlogs import Backlogs, SinglePodOrder
-from volcanoio.engine.scheduling.ordering.queue_gates import QueueGates
 from volcanoio.engine.scheduling.placement.placer import Placer
 from volcanoio.engine.scheduling.preemption.victim_columns import VictimColumns
 from volcanoio.framework.backoff import Backoff

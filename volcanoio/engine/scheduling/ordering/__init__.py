@@ -1,4 +1,4 @@
-"""The scheduling queue: the order of queues, jobs and single pods, kept across cycles.
+"""The scheduling queue: waiting jobs of each queue and single pods in order, kept across cycles.
 
-It imports `cluster.jobs`, the framework and the model. Start with `backlogs`.
+It imports `cluster.jobs`, `cluster.ledger`, the framework and the model. Start with `backlogs`.
 """

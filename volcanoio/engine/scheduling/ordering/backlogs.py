@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.framework.scheduling.heap import PriorityQueue
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.model.scheduling import PodGroupPhase

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from volcanoio.engine.scheduling.cluster.attempts import FitErrors
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.by_node_row import ByNodeRow
 from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState

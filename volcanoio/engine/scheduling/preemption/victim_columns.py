@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.node_columns import Ints
-from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 
 CHUNK = 8
 """Nodes counted in one step."""
