@@ -44,10 +44,12 @@ def test_a_gang_is_placed_as_its_tasks_would_be_one_by_one(
     nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]], chosen: list[str], taken_back: int, room: int
 ) -> None:
     with (
-        patch.object(node_states, "MOST_STATES", room),
-        patch.object(node_states, "WINDOW", room),
+        patch.object(node_states, "MAX_STATES", room),
+        patch.object(node_states, "REVIEW_ROWS", room),
         patch.object(node_states, "FEW_STATES", room),
-        patch.multiple(by_node_state, MOST_FIRST=room // 2, LEAST=room, MOST=2 * room, FIRST_ROWS=room // 2),
+        patch.multiple(
+            by_node_state, NARROWED_TO=room // 2, MIN_CANDIDATES=room, MAX_CANDIDATES=2 * room, MAX_INSERTS=room // 2
+        ),
     ):
         _same_as_naive(nodes, tasks, chosen, taken_back)
 
@@ -64,7 +66,7 @@ def _same_as_naive(
     placer.open(Rules(Profile.of([plugins], [])), CYCLE, SEED)
     for turn, (gang, same) in enumerate(zip(gangs(fast_tasks), gangs(slow_tasks), strict=True)):
         log: list[TaskInfo] = []
-        row = placer.assume_one(gang[0]) if len(gang) == 1 else -1
+        row = placer.take_one_row(gang[0]) if len(gang) == 1 else -1
         if row < 0:
             placer.place(PlacementRequest(gang, log))
         else:
@@ -131,7 +133,7 @@ def test_a_node_is_feasible_after_evictions_when_a_dropped_table_is_made_again()
     placer = Placer(ledger, Inputs())
     placer.open(Rules(Profile.of([[Crowd()]], [])), 1, SEED)
     assert placer.place(PlacementRequest(tasks, [])) == (4, False)
-    with patch.object(placer_module, "KEPT_SHAPES", 1):
+    with patch.object(placer_module, "MAX_TABLES", 1):
         placer.candidate_scores(other)
         assert placer.candidate_scores(tasks[-1])[0].tolist() == [True]
         assert not placer.fits(tasks[-1], 0)

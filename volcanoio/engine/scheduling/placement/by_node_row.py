@@ -1,4 +1,7 @@
-"""Strategy by node row: places alike tasks when scores depend on the row alone; a placement changes one row only."""
+"""Strategy by node row: chooses rows for alike tasks when scores depend on the row alone.
+
+A placement changes one row only, so only that row is scored again.
+"""
 
 from collections.abc import Sequence
 
@@ -12,10 +15,10 @@ from volcanoio.engine.scheduling.placement.score_table import ScoreTable, Ties
 
 
 class _TakenRows:
-    """Rows taken for tasks of one shape; the tasks are counted in the columns when `apply` is called.
+    """Rows taken for tasks of one shape; `apply` counts in the columns the tasks that `add` has not counted yet.
 
-    Where scalar scorers need only a row's amounts, these are summed here until then. Other plugins read the columns, so
-    each task is counted there at once.
+    With a `row_scorer`, which needs only a row's amounts, these are summed here until then. Other plugins read the
+    columns, so `add` counts each task there at once.
     """
 
     __slots__ = ("_amounts", "_changes", "_columns", "_counts", "_load", "_table", "rows")
@@ -45,7 +48,7 @@ class _TakenRows:
         return self._table.rescore(row, amounts, idle=self._load is Load.OCCUPIES)
 
     def apply(self) -> None:
-        """Count in the columns what is not counted there yet."""
+        """Count the tasks in the columns that `add` has not counted there."""
         if self._counts:
             self._columns.apply_all(self._counts, self._table.shape, self._load)
 
@@ -61,8 +64,8 @@ class ByNodeRow:
     def take(self, table: ScoreTable, scores: NDArray[np.float64], load: Load, count: int) -> Sequence[int]:
         """Choose rows for up to `count` tasks, each where `scores` are highest at that moment, and count the tasks.
 
-        The scores are updated. Tasks that occupy their nodes take the table's own scores, which are up to date
-        afterwards; pipelined tasks take a copy.
+        The scores are updated. For `Load.OCCUPIES`, pass the table's own array: the table is up to date afterwards.
+        Otherwise pass a copy.
         """
         taken = _TakenRows(self._columns, table, load)
         top, row, ties = NOWHERE, -1, None
@@ -74,7 +77,7 @@ class ByNodeRow:
                 ties = Ties(rows, table.tie_keys(rows)) if len(rows) > 1 else None
                 row = rows.item(0) if ties is None else ties.first
             score = scores[row] = taken.add(row)
-            if score > top:  # better than the rows that were as good: the row is taken again
+            if score > top:  # the row scores better than before: it is taken again
                 top, ties = score, None
             elif score < top:
                 row = ties.first if ties is not None and ties.take() else -1
@@ -84,10 +87,10 @@ class ByNodeRow:
         return taken.rows
 
     def take_one(self, table: ScoreTable) -> int:
-        """Do the same as `take` for one task that occupies its node; return -1 if it fits nowhere.
+        """Choose the row of `take` for one task that occupies its node, but leave the row's score outdated.
 
-        The row's entry in the table is outdated afterwards: it is scored again with all other changed rows before the
-        next task of the shape.
+        It is scored again with all other changed rows before the next task of the shape. Returns -1 if the task fits
+        nowhere.
         """
         scores = table.idle_scores[: len(self._columns)]
         if not len(scores) or (top := scores.item(scores.argmax())) == NOWHERE:

@@ -1,8 +1,8 @@
-"""Strategy by node state: places alike tasks when scores depend on a node's amounts alone, and no filter on usage.
+"""Strategy by node state: chooses rows for alike tasks when scores depend on a node's amounts alone.
 
-Placing a task moves a row to the next state, and scores are looked up by state. Each task goes to the best row at that
-moment. The best rows of a shape stay in order from one gang to the next (`CandidateList`), and a row that was taken is
-inserted again with its new score.
+No filter may depend on usage. Placing a task moves a row to the next state, and scores are looked up by state. Each
+task goes to the best row at that moment. The best rows of a shape stay in order from one gang to the next
+(`CandidateList`), and a row that was taken is inserted again with its new score.
 """
 
 from bisect import insort
@@ -16,15 +16,15 @@ from volcanoio.engine.scheduling.cluster.node_columns import UNKNOWN_STATE, Node
 from volcanoio.engine.scheduling.placement.node_states import NAN, NOWHERE, NodeStates
 from volcanoio.engine.scheduling.placement.score_table import ScoreTable
 
-KEPT_LISTS = 64
+MAX_LISTS = 64
 """Number of shapes whose candidates are kept."""
-LEAST, MOST = 64, 256
-"""Number of candidates to sort at once for a shape whose previous candidates were used up."""
-MOST_FIRST = 64
-"""Number of rows to sort at once where more than `MOST` share the best score."""
-FIRST_ROWS = 64
+MIN_CANDIDATES, MAX_CANDIDATES = 64, 256
+"""Number of candidates that are sorted at once for a shape; the minimum applies once the previous ones were used up."""
+NARROWED_TO = 64
+"""Number of candidates that `_narrow` keeps of more than `MAX_CANDIDATES`."""
+MAX_INSERTS = 64
 """Improved rows up to which inserting them is faster than searching again."""
-LONGEST = 2048
+MAX_ENTRIES = 2048
 """Length above which most of a list is outdated."""
 
 Candidate: TypeAlias = tuple[float, int, int]
@@ -36,7 +36,7 @@ _LOWEST: Candidate = (NOWHERE, 1 << 64, -1)
 class CandidateList:
     """The best rows of a shape in order, the next one at the end; valid for the score table at `revision`.
 
-    Entries whose score has changed are outdated: a changed row has another entry. Every row that would come after
+    Entries whose score has changed are outdated: a changed row has another entry. Every row that is better than
     `lowest` is in `entries`; the others are searched again once these are used up. Rows become candidates when their
     score is at most `margin` below the best score.
     """
@@ -53,8 +53,8 @@ class CandidateList:
         self.lowest = _LOWEST
         self.revision = -1
 
-    def is_current(self, table: ScoreTable) -> bool:
-        """Whether the list is valid for the table as it is; inserts the rows of the table's last update first."""
+    def catch_up(self, table: ScoreTable) -> bool:
+        """Insert the rows of the table's last update; return whether the list is valid for the table now."""
         since, until, rows = table.last_update
         if self.revision == since and until == table.revision and self._insert_all(table, rows):
             self.revision = until
@@ -63,7 +63,7 @@ class CandidateList:
     def _insert_all(self, table: ScoreTable, rows: NDArray[np.intp]) -> bool:
         """Insert rows whose scores changed; False where searching again is faster."""
         scores = table.idle_scores[rows]
-        if len(better := (scores >= self.lowest[0]).nonzero()[0]) > FIRST_ROWS or len(self.entries) > LONGEST:
+        if len(better := (scores >= self.lowest[0]).nonzero()[0]) > MAX_INSERTS or len(self.entries) > MAX_ENTRIES:
             return False
         rows, entries, lowest = rows[better], self.entries, self.lowest
         keys = ~table.tie_keys(rows)
@@ -99,7 +99,7 @@ class ByNodeState:
         """Candidates by the shape's id, the most recently used last."""
 
     def open(self) -> None:
-        """Begin a cycle: other rows win ties."""
+        """Begin a cycle: drop all candidates, because other rows win ties."""
         for candidates in self._lists.values():
             candidates.clear()
 
@@ -125,7 +125,7 @@ class ByNodeState:
             state = new_states[row] if row in new_states else state_of(row)
             if state < 0:
                 state = states.of(row)
-            left = slots.item(row)
+            free_slots = slots.item(row)
             while True:  # as long as the row stays the best one
                 before, state = state, after.get(state, UNKNOWN_STATE)
                 if state < 0:
@@ -135,13 +135,13 @@ class ByNodeState:
                     score = by_state.of(state, row, scorer)
                     known_score, known_end = by_state.table.item, len(by_state.table) - 1
                 rows.append(row)
-                left -= 1
-                if not left:  # whether a node takes another pod is part of its state
+                free_slots -= 1
+                if not free_slots:  # "takes another pod" is part of the state: the next state is looked up again
                     state, score = UNKNOWN_STATE, NOWHERE
                     break
                 if score < top or len(rows) == count:
                     break
-            slots[row] = left
+            slots[row] = free_slots
             new_states[row] = state
             scores[row] = score
             if score >= candidates.lowest[0]:
@@ -152,7 +152,7 @@ class ByNodeState:
         return rows
 
     def take_one(self, table: ScoreTable) -> int:
-        """Do the same as `take` for one task, without the lists that many need; return -1 if it fits nowhere."""
+        """Do the same as `take` for one task, without temporary lists; return -1 if it fits nowhere."""
         states, shape, scores, scorer = self._states, table.shape, table.idle_scores, table.row_scorer
         assert scorer is not None
         candidates = self._candidates(table)
@@ -164,8 +164,8 @@ class ByNodeState:
                 break
         state = states.of(row)
         slots = self._columns.pod_slots
-        left = slots[row] = slots.item(row) - 1
-        if left:
+        free_slots = slots[row] = slots.item(row) - 1
+        if free_slots:
             if (after := states.successors(shape).get(state, UNKNOWN_STATE)) < 0:
                 after = states.successor(state, shape)
             score = scores[row] = table.by_state.of(after, row, scorer)
@@ -179,14 +179,14 @@ class ByNodeState:
 
     def _candidates(self, table: ScoreTable) -> CandidateList:
         """Return the candidates of the table's shape, up to date or empty."""
-        if (known := self._lists.pop(table.shape.id, None)) is None:
-            known = CandidateList()
-            if len(self._lists) >= KEPT_LISTS:
+        if (candidates := self._lists.pop(table.shape.id, None)) is None:
+            candidates = CandidateList()
+            if len(self._lists) >= MAX_LISTS:
                 del self._lists[next(iter(self._lists))]
-        elif not known.is_current(table):
-            known.clear()
-        self._lists[table.shape.id] = known
-        return known
+        elif not candidates.catch_up(table):
+            candidates.clear()
+        self._lists[table.shape.id] = candidates
+        return candidates
 
     def _search(self, table: ScoreTable, candidates: CandidateList) -> bool:
         """Search the best rows of the table again; False if a task fits nowhere.
@@ -198,10 +198,10 @@ class ByNodeState:
         scores = table.idle_scores[: len(self._columns)]
         if not len(scores) or (top := scores.item(scores.argmax())) == NOWHERE:
             return False
-        if len(rows := (scores >= top - candidates.margin).nonzero()[0]) > MOST:
+        if len(rows := (scores >= top - candidates.margin).nonzero()[0]) > MAX_CANDIDATES:
             candidates.margin /= 2
             rows = self._narrow(table, rows, scores[rows], top)
-        elif used_up and len(rows) < LEAST:
+        elif used_up and len(rows) < MIN_CANDIDATES:
             candidates.margin = max(2 * candidates.margin, 1.0)
         candidates.fill(table, rows, scores[rows])
         return True
@@ -210,7 +210,9 @@ class ByNodeState:
         self, table: ScoreTable, rows: NDArray[np.intp], scores: NDArray[np.float64], top: float
     ) -> NDArray[np.intp]:
         """Reduce too many rows to those better than the others, or to the first of equally good ones."""
-        if (least := np.partition(scores, -MOST_FIRST).item(-MOST_FIRST)) < top:
-            return rows[scores > least]
+        if (threshold := np.partition(scores, -NARROWED_TO).item(-NARROWED_TO)) < top:
+            return rows[scores > threshold]
         rows = rows[scores == top]
-        return rows[table.tie_keys(rows).argpartition(MOST_FIRST)[:MOST_FIRST]] if len(rows) > MOST else rows
+        if len(rows) <= MAX_CANDIDATES:
+            return rows
+        return rows[table.tie_keys(rows).argpartition(NARROWED_TO)[:NARROWED_TO]]

@@ -30,7 +30,7 @@ _IDLE, _FUTURE = int(Quantity.IDLE), int(Quantity.FUTURE)
 
 
 class RowScorer:
-    """Computes the score of one row from its amounts, with scorers that all have a scalar form.
+    """Computes the score of one row from its amounts, with scorers that can all score a single node (`score_on`).
 
     Positions of amounts are looked up again when the layout of the columns changed.
     """
@@ -55,7 +55,7 @@ class RowScorer:
         scorers: Sequence[ScorerPart],
         requests: Sequence[tuple[int, int]],
     ) -> None:
-        """`requests` are the shape's, by the resource's index."""
+        """`requests` are pairs of resource index and amount."""
         self._shape = shape
         self._columns = columns
         self._scorers = scorers
@@ -115,16 +115,16 @@ def _score_row(one: Callable[[Shape, SingleRow], float], shape: Shape, at: Singl
     return one(shape, at)
 
 
-MOST_STATES = 16_384
+MAX_STATES = 16_384
 """Number of states above which all are dropped; bounds the tables of scores by state (8 bytes per entry)."""
-MOST_SUCCESSORS = 8 * MOST_STATES
+MAX_SUCCESSORS = 8 * MAX_STATES
 """Number of known successors above which all states are dropped."""
-WINDOW = 1 << 16
+REVIEW_ROWS = 1 << 16
 """Number of rows looked up between two decisions whether looking up is worthwhile."""
-WORTH = 5
-"""Looking up is worthwhile while fewer than one in so many rows has a state that is new to its shape."""
-UNCOUNTED = 1 << 62
-"""Value of the free pod slots by row while they are part of states."""
+MIN_LOOKUPS_PER_MISS = 5
+"""Looking up is worthwhile while fewer than one in so many rows has a state that was not computed for its shape."""
+SLOTS_IN_STATE = 1 << 62
+"""Value of `NodeColumns.pod_slots` while pod slots are part of states and not counted by row."""
 
 
 class NodeStates:
@@ -150,24 +150,24 @@ class NodeStates:
         self._layout = columns.layout
         self._includes_slots = False
 
-    def open(self) -> None:
-        """Reset for other plugins; `count_slots` is called again for those that read slots."""
+    def reset_for_rules(self) -> None:
+        """Prepare for other plugins; `include_slots` is called again for those that read slots."""
         if self._includes_slots:
             self._includes_slots = False
             self._reset()
 
-    def count_slots(self) -> None:
+    def include_slots(self) -> None:
         """Make the number of free pod slots part of a state: some scorer depends on it."""
         if not self._includes_slots:
             self._includes_slots = True
             self._reset()
 
-    def trim(self) -> None:
+    def reset_if_outgrown(self) -> None:
         """Reset between placements if there are too many states, or amounts have another layout."""
         if (
             self._layout != self._columns.layout
-            or len(self.amounts) > MOST_STATES
-            or self._successor_count > MOST_SUCCESSORS
+            or len(self.amounts) > MAX_STATES
+            or self._successor_count > MAX_SUCCESSORS
         ):
             self._layout = self._columns.layout
             self._reset()
@@ -176,7 +176,7 @@ class NodeStates:
         """Return the state of a row; its slots are known afterwards."""
         columns = self._columns
         if (state := columns.state_ids.item(row)) == UNKNOWN_STATE:
-            amounts, slots = columns.amounts(row), UNCOUNTED
+            amounts, slots = columns.amounts(row), SLOTS_IN_STATE
             if not self._includes_slots:
                 amounts, slots = self._without_slots(amounts)
             columns.pod_slots[row] = slots
@@ -185,9 +185,9 @@ class NodeStates:
 
     def successors(self, shape: Shape) -> dict[int, int]:
         """Return the known states after a task of the shape was allocated, by the state before."""
-        if (known := self._successors.get(shape.base_id)) is None:
-            known = self._successors[shape.base_id] = {}
-        return known
+        if (successors := self._successors.get(shape.base_id)) is None:
+            successors = self._successors[shape.base_id] = {}
+        return successors
 
     def successor(self, state: int, shape: Shape) -> int:
         """Return the state after a task of the shape is allocated, where slots are left."""
@@ -200,12 +200,12 @@ class NodeStates:
         self._successor_count += 1
         return after
 
-    def count(self, asked: int, missed: int) -> None:
-        """Count looked up rows, and how many of them had a new state."""
-        self._lookups += asked
-        self._misses += missed
-        if self._lookups >= WINDOW:
-            self.is_worthwhile = WORTH * self._misses < self._lookups
+    def record_lookups(self, lookups: int, misses: int) -> None:
+        """Count looked up rows, and how many scores of states had to be computed for them."""
+        self._lookups += lookups
+        self._misses += misses
+        if self._lookups >= REVIEW_ROWS:
+            self.is_worthwhile = MIN_LOOKUPS_PER_MISS * self._misses < self._lookups
             self._lookups = self._misses = 0
 
     def _amounts_added_by(self, shape: Shape) -> AmountChanges:
@@ -217,10 +217,10 @@ class NodeStates:
         """Return the amounts that make up a row's state, and its slots."""
         at, width = self._columns.resources[PODS], len(self._columns.resources)
         slots = min(amounts[_IDLE * width + at], amounts[_FUTURE * width + at])
-        rest = list(amounts)
-        rest[at::width] = [0] * (len(rest) // width)
-        rest[_IDLE * width + at] = rest[_FUTURE * width + at] = int(slots > 0)
-        return tuple(rest), slots
+        in_state = list(amounts)
+        in_state[at::width] = [0] * (len(in_state) // width)
+        in_state[_IDLE * width + at] = in_state[_FUTURE * width + at] = int(slots > 0)
+        return tuple(in_state), slots
 
     def _reset(self) -> None:
         self._numbers.clear()
@@ -240,10 +240,10 @@ class NodeStates:
 
 FEW_STATES = 24
 """Number of states up to which computing them one by one is faster than one call for all."""
-INTERNED = 512
-"""Most rows whose state is determined in one call."""
-_LEAST = 64
-"""Least length of a table of scores by state."""
+MAX_NEW_STATES_PER_CALL = 512
+"""Number of rows whose unknown state is determined in one call; the next call determines the states of more."""
+_MIN_LENGTH = 64
+"""Minimum length of a table of scores by state."""
 
 
 class FormerScores(NamedTuple):
@@ -274,11 +274,14 @@ class ScoresByState:
         self.version = former.version
 
     def sync(self) -> None:
-        """Number the states again if there are too many, and make room in the table for all states."""
-        self._states.trim()
+        """Make room in the table for all states, numbered again if there are too many.
+
+        All scores are dropped when the numbers changed.
+        """
+        self._states.reset_if_outgrown()
         if self.version != self._states.version:
             self.version = self._states.version
-            self.table = np.full(max(2 * len(self._states.amounts), _LEAST), np.nan)
+            self.table = np.full(max(2 * len(self._states.amounts), _MIN_LENGTH), np.nan)
         elif len(self._states.amounts) >= len(self.table):
             self._extend()
 
@@ -305,9 +308,10 @@ class ScoresByState:
         number_new = 0
         if 0 < len(missing) <= FEW_STATES:
             new = set()
-            for at, known in zip(missing.tolist(), states[missing].tolist(), strict=True):
+            for at, state in zip(missing.tolist(), states[missing].tolist(), strict=True):
                 row = rows.item(at)
-                state = self._states.of(row) if known == UNKNOWN_STATE else known
+                if state == UNKNOWN_STATE:
+                    state = self._states.of(row)
                 scores[at] = self.of(state, row, scorer)
                 new.add(state)
             number_new = len(new)
@@ -318,23 +322,23 @@ class ScoresByState:
             self._compute(examples, scorer, parts)
             scores[missing] = self.table[states_missing]
             number_new = len(examples)
-        self._states.count(len(rows), number_new)
+        self._states.record_lookups(len(rows), number_new)
         return scores
 
     def _extend(self) -> None:
         """Make room for more states than exist."""
-        extra = max(2 * len(self._states.amounts), _LEAST) - len(self.table)
+        extra = max(2 * len(self._states.amounts), _MIN_LENGTH) - len(self.table)
         self.table = np.concatenate([self.table, np.full(extra, np.nan)])
 
     def _examples(self, states: NDArray[np.int64], rows: NDArray[np.intp]) -> dict[int, int] | None:
         """Return one row for each state of these rows; unknown states are determined and written to `states`.
 
-        None where too many are unknown.
+        None where too many are unknown: then the first ones are determined, so that the next call can succeed.
         """
-        if len(rows) > INTERNED:  # all rows of a new shape: a column separates them, too costly for few rows
+        if len(rows) > MAX_NEW_STATES_PER_CALL:  # many rows, as of a new shape: an array is faster than a dict
             unknown = (states == UNKNOWN_STATE).nonzero()[0]
-            self._determine(unknown[:INTERNED].tolist(), states, rows)
-            if len(unknown) > INTERNED:
+            self._determine(unknown[:MAX_NEW_STATES_PER_CALL].tolist(), states, rows)
+            if len(unknown) > MAX_NEW_STATES_PER_CALL:
                 return None
             example = np.full(len(self.table), -1, np.intp)
             example[states] = rows
@@ -374,14 +378,14 @@ _BASICS = (CPU, MEMORY)
 
 
 def fit_mask(shape: Shape, nodes: NodeColumns | NodeRows, *, idle: bool) -> NDArray[np.bool_]:
-    """Return which nodes have enough room that will be idle; with `idle`, also enough room that is idle now."""
+    """Return which nodes have enough room in Quantity.FUTURE; with `idle`, also in Quantity.IDLE."""
     requests = shape.requests
     both = CPU in requests and MEMORY in requests
     if both:  # as most shapes do: one comparison for both
-        least = np.array([[requests[CPU]], [requests[MEMORY]]], np.int64)
-        fits = nodes.cpu_memory_integers(Quantity.FUTURE) >= least
+        requested = np.array([[requests[CPU]], [requests[MEMORY]]], np.int64)
+        fits = nodes.cpu_memory_integers(Quantity.FUTURE) >= requested
         if idle:
-            fits &= nodes.cpu_memory_integers(Quantity.IDLE) >= least
+            fits &= nodes.cpu_memory_integers(Quantity.IDLE) >= requested
         ok: NDArray[np.bool_] = fits[0] & fits[1]
     else:
         ok = np.ones(len(nodes), np.bool_)

@@ -1,4 +1,4 @@
-"""The placer: finds nodes for alike tasks, k tasks in one call, each on the best node at that moment.
+"""The placer: finds nodes for alike tasks, several in one call, each on the best node at that moment.
 
 It chooses among three strategies. Each gives the same result as filtering and scoring all nodes for one task after the
 other. By node state: scores depend on a node's amounts alone. By node row: they depend on the node's row. Per task:
@@ -36,7 +36,8 @@ from volcanoio.model.resources import CPU, MEMORY, PODS
 class PlacementRequest:
     """Alike tasks of a job, to be placed in order; placed ones are appended to `log`.
 
-    `missing` returns how many more tasks the job needs, 0 when it has enough; it is called after that many were placed.
+    `missing` returns how many more tasks the job needs, 0 when it has enough; it is called again after that many were
+    placed.
     `nominated` is the nominated node of a single task. `idle_only`: room that is being released does not count.
     `pipeline`: tasks become Pipelined on idle room too; `idle_first`: idle room is then preferred.
     """
@@ -50,14 +51,14 @@ class PlacementRequest:
     idle_first: bool = False
 
 
-KEPT_SHAPES = 1024
+MAX_TABLES = 1024
 """Number of score tables that are kept (100 to 300 kB each at 10,000 nodes)."""
-KEPT_POD_DEPENDENT = 24
+MAX_POD_DEPENDENT_TABLES = 24
 """Number of score tables that are kept for shapes with terms about other pods.
 
 Small: there may be as many such shapes as jobs, and a new table is copied from a similar one.
 """
-KEPT_FORMER = 2048
+MAX_FORMER_SCORES = 2048
 """Number of dropped tables whose scores by state are kept."""
 
 
@@ -91,10 +92,10 @@ class ScoreTables:
         if shape.id != shape.base_id:
             return self._of_pod_dependent(shape)
         if (table := self._tables.pop(shape.id, None)) is None:
-            if len(self._tables) >= KEPT_SHAPES:
+            if len(self._tables) >= MAX_TABLES:
                 old = next(iter(self._tables))
                 self._former_scores[old] = self._tables.pop(old).former_scores
-                if len(self._former_scores) > KEPT_FORMER:
+                if len(self._former_scores) > MAX_FORMER_SCORES:
                     del self._former_scores[next(iter(self._former_scores))]
             former = self._former_scores.pop(shape.id, NO_FORMER_SCORES)
             table = ScoreTable(shape, self._sources, former)
@@ -110,7 +111,7 @@ class ScoreTables:
     def _of_pod_dependent(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
         """Return the table of a shape that differs from others only in its terms about other pods."""
         if (table := self._pod_dependent.pop(shape.id, None)) is None:
-            if len(self._pod_dependent) >= KEPT_POD_DEPENDENT:
+            if len(self._pod_dependent) >= MAX_POD_DEPENDENT_TABLES:
                 del self._pod_dependent[next(iter(self._pod_dependent))]
             table = ScoreTable(shape, self._sources)
         elif table.capacity != self._columns.capacity:
@@ -120,7 +121,7 @@ class ScoreTables:
         same_length = [one for one in (latest, plain) if one is not None and one.capacity == table.capacity]
         similar = max(same_length, key=lambda one: one.revision, default=None)
         self._latest_similar[shape.base_id] = table
-        if len(self._latest_similar) > KEPT_POD_DEPENDENT:
+        if len(self._latest_similar) > MAX_POD_DEPENDENT_TABLES:
             del self._latest_similar[next(iter(self._latest_similar))]
         return table, similar
 
@@ -180,7 +181,7 @@ def _insufficient_reason(shape: Shape, name: str) -> str:
     return "node(s) pod number exceeded" if shape.best_effort and name == PODS else f"Insufficient {name}"
 
 
-TASK_EFFORT = 0.125
+PER_TASK_EFFORT = 0.125
 """Effort of one task that is placed per task, in evaluations of all nodes."""
 _Take: TypeAlias = Callable[[int], Sequence[int]]
 """Chooses rows for up to so many alike tasks and counts the tasks in the columns; fewer if there is no more room."""
@@ -214,7 +215,7 @@ class Placer:
         if self._rules is not rules:
             self._rules = rules
             self._score_tables.clear()
-            self._states.open()
+            self._states.reset_for_rules()
         self._by_node_state.open()
         self._cycle = PlacementCycle.of(rules, cycle, seed)
 
@@ -242,17 +243,17 @@ class Placer:
             return placed, done
         return self._pipeline_alike(table, request, placed, idle=False)
 
-    def assume_one(self, task: TaskInfo) -> int:
-        """Return the row where `place` puts a task on idle room, counted in the columns already.
+    def take_one_row(self, task: TaskInfo) -> int:
+        """Take the row where `place` would allocate a task, and count the task in the columns.
 
-        The caller assumes the task. Returns -1, with nothing done, where no row fits or plugins must be called per
-        task.
+        The caller records the task. Returns -1, with nothing done, where no row fits or `place` must be called.
         """
         table = self._score_table(task.shape)
         if table.is_per_task or self._task_scorers(task):
             return -1
         if table.is_by_state:
             return self._by_node_state.take_one(table)
+        # No row scorer: a filter depends on usage, or a scorer has no scalar form. `place` handles these
         return self._by_node_row.take_one(table) if table.row_scorer is not None else -1
 
     def pipeline(self, request: PlacementRequest) -> int:
@@ -285,23 +286,24 @@ class Placer:
 
         Returns the index after the last placed task, and whether the job needs no more.
         """
-        placed, end, missing = start, len(request.tasks), request.missing
+        index, end, missing = start, len(request.tasks), request.missing
+        # At least one task is placed, even if the job needs none: as when tasks are placed one by one
         needed = end - start if missing is None else max(missing(), 1)
-        while placed < end:
-            rows = take(min(needed, end - placed))
+        while index < end:
+            rows = take(min(needed, end - index))
             if rows:
-                tasks = request.tasks[placed : placed + len(rows)]
+                tasks = request.tasks[index : index + len(rows)]
                 self._ledger.record_assumed(tasks, status, rows)
                 request.log += tasks
                 for notify in self._cycle.rules.placed.of(tasks[0].shape):
                     for task in tasks:
                         notify(task)
-                placed += len(rows)
+                index += len(rows)
             if len(rows) < needed:  # no room, or no tasks left
                 break
             if missing is not None and not (needed := missing()):
-                return placed, True
-        return placed, False
+                return index, True
+        return index, False
 
     def _pipeline_alike(
         self, table: ScoreTable, request: PlacementRequest, start: int, *, idle: bool
@@ -323,17 +325,17 @@ class Placer:
         fitting = table.passes[:size] & table.fit_mask(idle=idle)
         if allowed is not None:
             fitting &= allowed
-        return np.where(fitting, table.scores()[:size], NOWHERE) if fitting.any() else None
+        return np.where(fitting, table.all_scores_now()[:size], NOWHERE) if fitting.any() else None
 
     def _place_per_task(
         self, table: ScoreTable, request: PlacementRequest, scorers: Sequence[TaskScorer]
     ) -> tuple[int, bool]:
         """Place tasks one by one, each after filtering and scoring all nodes; `scorers` score this very task."""
         for index, task in enumerate(request.tasks):
-            self.effort += table.prepare(self._cycle) + TASK_EFFORT
-            if (found := self._best_for(task, table, request, scorers)) is None:
+            self.effort += table.prepare(self._cycle) + PER_TASK_EFFORT
+            if (best := self._best_for(task, table, request, scorers)) is None:
                 return index, False
-            row, status = found
+            row, status = best
             self.assume(task, status, row, request.log)
             table.update_row(row)
             if request.missing is not None and not request.missing():
@@ -370,18 +372,18 @@ class Placer:
     def candidate_scores(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Return by row whether a task might fit after evictions, and its score now."""
         table, columns, size = self._score_table(task.shape), self._columns, len(self._columns)
-        mask, scores = table.feasible[:size].copy(), table.scores()[:size].copy()
+        mask, scores = table.feasible[:size].copy(), table.all_scores_now()[:size].copy()
         for scorer in table.plan.live_scorers:
             scores += scorer.score(table.shape, columns, mask, columns, range(size))
         for each in self._task_scorers(task):
             scores += each.score_task(task, columns)
         return mask, scores
 
-    def score_on(self, task: TaskInfo, row: int) -> float:
-        """Return the score of one row; the part that depends on other rows is not updated."""
+    def current_score(self, task: TaskInfo, row: int) -> float:
+        """Return the score of one row now; live scorers are left out."""
         if (table := self._score_tables.known(task.shape)) is not None and table.row_scorer is not None:
-            return table.score_on(row)
-        return self._score_table(task.shape).scores().item(row)
+            return table.current_score(row)
+        return self._score_table(task.shape).all_scores_now().item(row)
 
     def is_node_local(self, task: TaskInfo) -> bool:
         """Whether `candidate_scores` of a row, computed in this cycle, depend on that row alone."""
@@ -399,11 +401,11 @@ class Placer:
             table = self._score_table(task.shape)
         return self._passes_filters(table, row)
 
-    def are_reserved(self, shape: Shape, rows: Sequence[int]) -> bool:
-        """Whether tasks of a shape may go to rows where room is reserved, and none may run there yet."""
+    def must_wait_on(self, shape: Shape, rows: Sequence[int]) -> bool:
+        """Whether tasks of a shape must wait on all these rows for room that is reserved for them."""
         if (table := self._score_tables.known(shape)) is None or not table.is_stable_in(self._cycle):
             table = self._score_table(shape)
-        return table.plan.has_static_filters and all(map(table.is_reserved_on, set(rows)))
+        return table.plan.has_static_filters and all(map(table.must_wait_on, set(rows)))
 
     def tie_keys(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
         """Return the key of each row among equally good ones; the smallest is taken."""
@@ -411,15 +413,15 @@ class Placer:
         return keys
 
     def is_scored_per_task(self, shape: Shape) -> bool:
-        """Whether plugins are called for every task of a shape."""
+        """Whether plugins are called for every task of a shape; updates the shape's table first."""
         return self._score_table(shape).is_per_task
 
-    def depends_on_room_alone(self, shape: Shape) -> bool:
-        """Whether filters return the same for a node whatever is placed there or elsewhere."""
+    def filters_ignore_placements(self, shape: Shape) -> bool:
+        """Whether no placement changes a filter's result for any node; updates the shape's table first."""
         return self._score_table(shape).plan.has_static_filters
 
     def is_time_independent(self, shape: Shape) -> bool:
-        """Whether the filters do not depend on the time."""
+        """Whether no filter depends on the time; updates the shape's table first."""
         return not self._score_table(shape).plan.has_time_dependent_filters
 
     def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:

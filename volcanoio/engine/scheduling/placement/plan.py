@@ -15,13 +15,13 @@ _SHARED, _USAGE, _NOW, _SOURCE = SHARED.value, Depends.NODE_USAGE.value, Depends
 
 
 class Plan:
-    """The filters and scorers of one shape, for one cycle.
+    """The filters and scorers of one shape; made for each cycle, and kept if nothing differs.
 
     Filters are in one of four lists. The result of a `constant` filter is the same for all nodes; that of a `static`
-    filter depends on the node's own object; that of a `usage` filter also on the tasks placed there. `live_filters` and
-    `live_scorers` depend on more than the row and are called for every task. `input_versions` are the versions of the
-    inputs that results depend on, and the `moment` numbers of plugins. `is_for_one_cycle`: some result may differ in
-    the next cycle, and no version shows it.
+    filter depends on nothing that a placement changes; that of a `usage` filter also on the tasks placed on the node.
+    `live_filters` and `live_scorers` depend on more than the row and are called for every task. `input_versions` are
+    the versions of the inputs that results depend on, and the `moment` numbers of plugins. `is_for_one_cycle`: some
+    result may differ in the next cycle, and no version shows it.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Plan:
         self.is_for_one_cycle = False
         self.has_time_dependent_filters = False
         self.is_by_amounts = False
-        """Whether `is_by_row`, and scores depend on the amounts of the row alone."""
+        """Whether `can_score_single_rows`, and scores depend on the amounts of the row alone."""
 
     def applying_filters(self, rules: Rules) -> list[FilterPart]:
         """Return the filters of these rules, from which the plan was made, that are called for the shape, in order."""
@@ -73,13 +73,13 @@ class Plan:
         return same and not self.is_for_one_cycle
 
     @property
-    def is_by_row(self) -> bool:
+    def can_score_single_rows(self) -> bool:
         """Whether scalar scorers alone give a row's new score after its usage changed: no filter depends on usage."""
         return not self.usage and all(part.one is not None for part in self.scorers)
 
     @property
     def has_static_filters(self) -> bool:
-        """Whether filters depend on nothing but the node's own object."""
+        """Whether filters depend on nothing that a placement changes, and results are valid beyond this cycle."""
         return not self.usage and not self.live_filters and not self.is_for_one_cycle
 
 
@@ -95,7 +95,7 @@ def plan_for(shape: Shape, rules: Rules, inputs: Inputs, before: Plan = NO_PLAN)
     ]
     if depends_of == before.depends and not before.input_versions and not before.is_for_one_cycle:
         return before
-    plan, further = Plan(), 0
+    plan, other_dependencies = Plan(), 0
     plan.depends = depends_of
     for part, declared in zip(rules.filters, depends_of, strict=False):
         if (depends := declared.value) == _SKIP:
@@ -103,7 +103,7 @@ def plan_for(shape: Shape, rules: Rules, inputs: Inputs, before: Plan = NO_PLAN)
         if not depends:
             plan.constant.append(part)
             continue
-        plan.is_for_one_cycle |= _is_for_one_cycle(depends, part, inputs, plan.input_versions)
+        plan.is_for_one_cycle |= _collect_versions(depends, part, inputs, plan.input_versions)
         plan.has_time_dependent_filters |= bool(depends & _NOW)
         if depends & _SHARED:
             plan.live_filters.append(part)
@@ -111,20 +111,20 @@ def plan_for(shape: Shape, rules: Rules, inputs: Inputs, before: Plan = NO_PLAN)
             (plan.usage if depends & _USAGE else plan.static).append(part)
     for scorer, declared in zip(rules.scorers, depends_of[len(rules.filters) :], strict=True):
         if depends := declared.value:  # a score that depends on nothing is the same for all nodes
-            plan.is_for_one_cycle |= _is_for_one_cycle(depends, scorer, inputs, plan.input_versions)
+            plan.is_for_one_cycle |= _collect_versions(depends, scorer, inputs, plan.input_versions)
             if depends & _SHARED:
                 plan.live_scorers.append(scorer)
             else:
                 plan.scorers.append(scorer)
-                further |= depends & ~_AMOUNTS
-    plan.is_by_amounts = plan.is_by_row and not further
+                other_dependencies |= depends & ~_AMOUNTS
+    plan.is_by_amounts = plan.can_score_single_rows and not other_dependencies
     return plan
 
 
-def _is_for_one_cycle(
+def _collect_versions(
     depends: int, part: FilterPart | ScorerPart, inputs: Inputs, versions: list[tuple[int, ...]]
 ) -> bool:
-    """Whether a result may differ in the next cycle without a version that shows it; add the versions that do."""
+    """Append the versions of what a result depends on; return whether it may differ in the next cycle without them."""
     if not depends & (_NOW | _SOURCE):
         return False
     if part.moment is not None and depends & _NOW:

@@ -1,10 +1,11 @@
 """The amounts of recently changed rows, change after change in contiguous memory.
 
-A shape that is scored again reads what changed since then side by side instead of gathering rows from columns that are
-as long as the number of nodes. Each change of a row is one entry; it makes the row's previous entry outdated.
+When a shape is scored again, it reads the changed amounts from one contiguous block instead of gathering them from
+rows all over the columns. Each change of a row is one entry; it makes the row's previous entry outdated.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,17 @@ _NONZERO_AT = 2
 """Position of non-zero used in the stored quantities of cpu and memory, after allocatable and used."""
 
 
+class ChangedRows(NamedTuple):
+    """Rows that changed since a clock value."""
+
+    changed: NDArray[np.intp]
+    """All of them, possibly repeated."""
+    fitting: NDArray[np.intp]
+    """Those where a task fits, each once."""
+    nodes: NodeRows
+    """The fitting rows with their amounts."""
+
+
 class RecentChanges:
     """Entries of changes, updated when they are requested."""
 
@@ -31,8 +43,10 @@ class RecentChanges:
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
-        self._first = self._clock = columns.clock
-        """The columns' clock before the first entry, and that of the last."""
+        self._first = columns.clock
+        """The columns' clock before the first entry."""
+        self._clock = columns.clock
+        """The columns' clock at the last entry."""
         self._layout = self._capacity = -1
         self._rows: NDArray[np.intp] = np.zeros(ENTRIES, np.intp)
         self._room: NDArray[np.int64]
@@ -44,11 +58,11 @@ class RecentChanges:
 
     def fitting(
         self, clock: int, requests: Sequence[tuple[int, int]], passing: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp], NodeRows] | None:
-        """Return the rows changed since a clock value, possibly repeated; then those where a task fits, each once.
+    ) -> ChangedRows | None:
+        """Return the rows that changed since a clock value; None where the entries do not reach back that far.
 
-        The latter also as NodeRows. `requests` are the task's, by the resource's index, at least one; `passing`, if
-        given, restricts these rows. None where the entries do not reach back that far.
+        `requests` are the task's as pairs of resource index and amount, at least one; `passing`, if given, restricts
+        the fitting rows.
         """
         self._catch_up()
         first = self._first
@@ -57,7 +71,7 @@ class RecentChanges:
         start, stop = clock - first, self._clock - first
         rows = self._rows[start:stop]
         (at, amount), *others = requests
-        # One resource after the other: a single comparison with a column of amounts is slower
+        # One resource after the other: comparing all resources at once by broadcasting is slower
         fits = self._room[at, start:stop] >= amount
         for at, amount in others:
             fits &= self._room[at, start:stop] >= amount
@@ -67,8 +81,8 @@ class RecentChanges:
         entries += start  # from here on positions in the arrays
         fitting = self._rows.take(entries)
         basics = self._basics.take(entries, axis=2, mode="clip")  # faster: indices are valid and need no check
-        known = {_ALLOCATABLE: basics[0], _USED: basics[1], _NONZERO: basics[2]}
-        return rows, fitting, NodeRows(self._columns, fitting, known, all_fit=True)
+        cpu_memory = {_ALLOCATABLE: basics[0], _USED: basics[1], _NONZERO: basics[2]}
+        return ChangedRows(rows, fitting, NodeRows(self._columns, fitting, cpu_memory, all_fit=True))
 
     def _catch_up(self) -> None:
         """Add entries for the rows that changed since the last call."""

@@ -40,7 +40,7 @@ TAKEN = np.uint64(MASK)
 
 
 def mix(value: int) -> int:
-    """splitmix64: a well-spread 64-bit number of any other."""
+    """splitmix64: map a number to a well-spread 64-bit number."""
     value = (value + 0x9E3779B97F4A7C15) & MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
@@ -71,7 +71,7 @@ class Ties:
 
 
 class PlacementCycle(NamedTuple):
-    """What all score tables use in one cycle; another object is another cycle."""
+    """What all score tables use in one cycle; cycles are compared by identity."""
 
     rules: Rules
     tie_base: int
@@ -83,7 +83,7 @@ class PlacementCycle(NamedTuple):
         return PlacementCycle(rules, mix(mix(seed & MASK) ^ number))
 
     def tie_salt(self, shape: Shape) -> np.uint64:
-        """Return what, by exclusive or with the hashes of nodes, gives the keys of rows among equally good ones."""
+        """Return the salt that is XORed with the hashes of nodes; the results are the keys of equally good rows."""
         return np.uint64(mix(self.tie_base ^ shape.id))
 
 
@@ -97,15 +97,23 @@ class TableSources(NamedTuple):
 
 
 _NO_UPDATE = -2, -2, np.zeros(0, np.intp)
+MAX_SINGLE_ROWS = 5
+"""Number of changed rows up to which scoring one by one is faster than one call for all."""
+MAX_REPEATS = 2
+"""Average changes per changed row above which rows are read from the columns, not from the recent changes."""
+MAX_ROWS_PER_FIT = 1.5
+"""When less than one row in so many fits, scorers are called for the fitting rows only."""
+_ALL = np.ones(ENTRIES, np.bool_)
 
 
-class KnownScores:
-    """The results for one shape, valid for the columns as they were at `revision`, a value of the columns' clock.
+class ScoreTable:
+    """The results for one shape, updated when they are requested.
 
-    `idle_scores` are the summed scores where a task fits idle room and passes every filter, NOWHERE elsewhere. `passes`
-    is the mask of all filters, `feasible` that of filters which no eviction can change. `is_per_task`: some filter or
-    scorer depends on more than the row; those are not in the table but called for every task. `is_by_state`: scores are
-    looked up by node state, in `by_state`.
+    They are valid for the columns as they were at `revision`, a value of the columns' clock. `idle_scores` are the
+    summed scores where a task fits idle room and passes every filter, NOWHERE elsewhere. `passes` is the mask of all
+    filters, `feasible` that of filters which no eviction can change. `is_per_task`: some filter or scorer depends on
+    more than the row; those are not in the table but called for every task. `is_by_state`: scores are looked up by node
+    state, in `by_state`.
     """
 
     __slots__ = (
@@ -146,7 +154,10 @@ class KnownScores:
         Entries of infeasible rows are not valid.
         """
         self._scored_at = -1
-        """The columns' clock when `_all_scores` was last updated, if `row_scorer`; else it is with `idle_scores`."""
+        """The columns' clock when `_all_scores` was last updated.
+
+        Unused without a `row_scorer`: then both arrays are updated together.
+        """
         self.feasible: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
         self.passes = self.feasible
         """The same array where no filter depends on usage."""
@@ -161,13 +172,13 @@ class KnownScores:
         self.plan: Plan = former.plan
         self.by_state = ScoresByState(shape, columns, self._states, former)
         self._scores_anywhere: tuple[int, dict[int, float]] = (-1, {})
-        """Version of the node states, and `score_on` by state."""
+        """Version of the node states, and `current_score` by state."""
         self.is_by_state = False
         self.is_per_task = False
         self.row_scorer: RowScorer | None = None
         """Computes one row; None unless scalar scorers alone give its new score after its usage changed.
 
-        With it, a plan for several tasks need not write amounts to the columns before each score.
+        With it, a strategy that chooses several rows need not write amounts to the columns before each score.
         """
         self._requests = tuple([(columns.resource(name), amount) for name, amount in shape.requests.items()])
         self._cycle: PlacementCycle | None = None
@@ -184,7 +195,7 @@ class KnownScores:
         return self._cycle is cycle
 
     def is_stable_in(self, cycle: PlacementCycle) -> bool:
-        """Whether filter results stay valid for the rest of that cycle, whatever is placed and evicted in it."""
+        """Whether the table is prepared in that cycle, and nothing placed or evicted in it changes filter results."""
         return self._cycle is cycle and self.plan.has_static_filters
 
     def tie_keys(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
@@ -196,7 +207,7 @@ class KnownScores:
         """Return which of several equally good rows is taken."""
         return rows.item(int(self.tie_keys(rows).argmin()) if len(rows) > 1 else 0)
 
-    def score_on(self, row: int) -> float:
+    def current_score(self, row: int) -> float:
         """Return the score of one row now, whether a task fits or not; requires a `row_scorer`."""
         assert self.row_scorer is not None
         if not self.is_by_state:
@@ -204,9 +215,9 @@ class KnownScores:
         state, version = self._states.of(row), self._states.version
         if self._scores_anywhere[0] != version:
             self._scores_anywhere = version, {}
-        known = self._scores_anywhere[1]
-        if (score := known.get(state)) is None:
-            score = known[state] = self.row_scorer.score(row, self._states.amounts[state], idle=None)
+        by_state = self._scores_anywhere[1]
+        if (score := by_state.get(state)) is None:
+            score = by_state[state] = self.row_scorer.score(row, self._states.amounts[state], idle=None)
         return score
 
     def fits_on(self, row: int, *, idle: bool) -> bool:
@@ -217,8 +228,11 @@ class KnownScores:
                 return False
         return True
 
-    def is_reserved_on(self, row: int) -> bool:
-        """Whether static filters pass on a row with all reservations covered and too little idle room for a task."""
+    def must_wait_on(self, row: int) -> bool:
+        """Whether a task may go to a row but must wait there.
+
+        Static filters pass, all reservations fit, and idle room is too small.
+        """
         if not self.feasible.item(row):
             return False
         item, missing = self._columns.block.item, False
@@ -232,21 +246,6 @@ class KnownScores:
     def fit_mask(self, *, idle: bool) -> NDArray[np.bool_]:
         """Return `fits_on` for all nodes."""
         return fit_mask(self.shape, self._columns, idle=idle)
-
-
-SINGLY = 5
-"""Number of changed rows up to which scoring one by one is faster than one call for all."""
-OFTEN = 2
-"""Average changes per changed row above which rows are read from the columns, not from the recent changes."""
-SPARSE = 1.5
-"""When less than one row in so many fits, scorers are called for the fitting rows only."""
-_ALL = np.ones(ENTRIES, np.bool_)
-
-
-class ScoreTable(KnownScores):
-    """The results for one shape, updated when they are requested."""
-
-    __slots__ = ()
 
     def prepare(self, cycle: PlacementCycle, similar: ScoreTable | None = None) -> float:
         """Update the table for the current columns; return the share of rows that were computed.
@@ -277,8 +276,8 @@ class ScoreTable(KnownScores):
             self.idle_scores[row] = self.rescore(row, self._columns.amounts(row), idle=True)
         self.revision = self._columns.clock
 
-    def scores(self) -> NDArray[np.float64]:
-        """Return the summed scores of all rows, also where no task fits; those of infeasible rows are not valid."""
+    def all_scores_now(self) -> NDArray[np.float64]:
+        """Compute the summed scores of all rows, also where no task fits; those of infeasible rows are not valid."""
         if self.row_scorer is not None:
             columns, size = self._columns, len(self._columns)
             since, self._scored_at = self._scored_at, columns.clock
@@ -319,19 +318,19 @@ class ScoreTable(KnownScores):
             self.passes = self.feasible
         elif self.passes is self.feasible:  # also in a new table that continues a plan
             self.passes = self.feasible.copy()
-        if self.row_scorer is None and plan.is_by_row:
+        if self.row_scorer is None and plan.can_score_single_rows:
             self.row_scorer = RowScorer(self.shape, self._columns, plan.scorers, self._requests)
             if plan.is_by_amounts and (self.shape.requests.get(PODS) != 1 or self.row_scorer.reads(PODS)):
-                self._states.count_slots()
+                self._states.include_slots()
         self.is_by_state = self._states.is_worthwhile and plan.is_by_amounts
 
     def _copy_from(self, other: ScoreTable) -> None:
         """Start from the table of a similar shape, if the same plugins computed it."""
-        plan, its = self.plan, other.plan
+        plan, other_plan = self.plan, other.plan
         same_results = (
-            plan.has_same_parts(its)
-            and its.input_versions == plan.input_versions
-            and not (its.is_for_one_cycle or plan.is_for_one_cycle)
+            plan.has_same_parts(other_plan)
+            and other_plan.input_versions == plan.input_versions
+            and not (other_plan.is_for_one_cycle or plan.is_for_one_cycle)
         )
         same_kind = other.revision >= 0 and other.is_by_state is self.is_by_state and other.capacity == self.capacity
         if not (same_results and same_kind and self._passes_constant() and other._passes_constant()):
@@ -373,7 +372,7 @@ class ScoreTable(KnownScores):
         return len(rows) / size
 
     def _filter_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Numbers) -> None:
-        """Call the filters that depend on nothing or only on the node's own object."""
+        """Call the filters that depend on nothing that a placement changes."""
         ok = np.ones(len(numbers), np.bool_)
         for part in (*self.plan.constant, *self.plan.static):
             ok &= part.feasible(self.shape, nodes, self._columns, numbers).ok
@@ -394,10 +393,10 @@ class ScoreTable(KnownScores):
         columns, number = self._columns, len(rows)
         if self.row_scorer is None:
             self._score_rows(rows, NodeRows(columns, rows))
-        elif number <= SINGLY:
+        elif number <= MAX_SINGLE_ROWS:
             for row in rows.tolist():
                 self.idle_scores[row] = self.rescore(row, columns.amounts(row), idle=True)
-        elif columns.clock - since > OFTEN * number or not self._score_recent(since):
+        elif columns.clock - since > MAX_REPEATS * number or not self._score_recent(since):
             self._score_fitting(rows)
 
     def _score_rows(self, rows: NDArray[np.intp] | slice, nodes: NodeColumns | NodeRows) -> None:
@@ -413,10 +412,10 @@ class ScoreTable(KnownScores):
 
     def _score_recent(self, since: int) -> bool:
         """Score all rows that changed since a clock value from the recent changes; False if these do not reach back."""
-        found = self._recent_changes.fitting(since, self._requests, None if self._all_feasible else self.feasible)
-        if found is None:
+        recent = self._recent_changes.fitting(since, self._requests, None if self._all_feasible else self.feasible)
+        if recent is None:
             return False
-        changed, rows, nodes = found
+        changed, rows, nodes = recent
         scores = self.idle_scores
         scores.argmax()  # loads the array into the CPU cache at once; scattered writes would do so in hundreds of steps
         scores[changed] = NOWHERE
@@ -431,7 +430,7 @@ class ScoreTable(KnownScores):
             rows = rows[self.feasible[rows]]
         nodes = NodeRows(self._columns, rows)
         fits = fit_mask(self.shape, nodes, idle=True)
-        if SPARSE * np.count_nonzero(fits) >= len(rows):
+        if MAX_ROWS_PER_FIT * np.count_nonzero(fits) >= len(rows):
             self.idle_scores[rows] = np.where(fits, self._sum_scores(rows, nodes, fits), NOWHERE)
             return
         self.idle_scores[rows] = NOWHERE

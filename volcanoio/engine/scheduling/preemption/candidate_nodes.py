@@ -75,7 +75,7 @@ class CandidateScores:
             if self._feasible.item(row):
                 clock, score = self._scores.get(row, (-1.0, NOWHERE))
                 if clock != changed_at(row):  # not the score that `CandidateNodes.rescore` has just computed
-                    score = placer.score_on(task, row) if self.has_room_on(task, row) else NOWHERE
+                    score = placer.current_score(task, row) if self.has_room_on(task, row) else NOWHERE
             self.by_row[row] = score
         self._clock = columns.clock
         placer.add_effort(RENEWAL_SHARE)
@@ -160,7 +160,7 @@ class CandidateNodes:
                 self._scores.store(row, NOWHERE)
                 self._set(row, NOWHERE)
                 return
-        score = placer.score_on(self._task, row)
+        score = placer.current_score(self._task, row)
         self._scores.store(row, score)
         self._set(row, score)
 

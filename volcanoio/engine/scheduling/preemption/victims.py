@@ -417,6 +417,6 @@ def _mark_unschedulable(session: SessionContext, job: JobInfo, runs: Sequence[Ru
     rules, placer = session.rules, session.state.placer
     if not rules.keeps_verdicts or rules.traits or any(task.retry_at > session.now for task in job.pending.values()):
         return
-    if all(placer.depends_on_room_alone(run.shape) and placer.is_time_independent(run.shape) for run in runs):
+    if all(placer.filters_ignore_placements(run.shape) and placer.is_time_independent(run.shape) for run in runs):
         until = session.now + jittered(RETRY_AFTER, job.key)
         session.state.unschedulable.add(session.action, job.key, until)

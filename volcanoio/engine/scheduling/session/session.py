@@ -111,7 +111,7 @@ def record_unschedulable(session: CycleSession, job: JobInfo, runs: Sequence[Run
     if len(runs) != 1 or not attempts.fit_errors or attempts.is_quota_limited or session.kept_logs:
         return
     shape = runs[0].shape
-    if session.state.placer.depends_on_room_alone(shape):
+    if session.state.placer.filters_ignore_placements(shape):
         whole = len(runs[0].tasks) == len(job.pending) and not session.state.reservations.by_job
         whole = whole and not session.rules.traits and session.state.placer.is_time_independent(shape)
         rest = jittered(RETRY_AFTER, job.key) if whole else 0.0
@@ -175,7 +175,7 @@ def allocate_one(session: CycleSession, job: JobInfo, run: Run, start: int) -> b
         return False
     if session.allocatable(job, shape, session.batch_size(shape, len(run.tasks) - start)) <= 0:
         return False
-    if (row := state.placer.assume_one(task)) < 0:
+    if (row := state.placer.take_one_row(task)) < 0:
         return False
     ledger, log = state.ledger, session.tables.shared_log
     session.open_logs.append(log)
@@ -224,7 +224,7 @@ def pipeline_on_nominated(session: CycleSession, job: JobInfo) -> bool:
     shape, count = tasks[0].shape, len(tasks)
     assert job.queue_info is not None
     if (
-        not session.state.placer.are_reserved(shape, rows)
+        not session.state.placer.must_wait_on(shape, rows)
         or session.rules.allocatable(job.queue_info, shape, count) < count
     ):
         return False
