@@ -29,7 +29,7 @@ class Clock(EdgeClock, Protocol):
 
     @property
     def skips(self) -> bool:
-        """Whether waits are skipped, so that much of its time goes by in one of the machine's."""
+        """Whether waits are skipped, so that most of the cluster's time takes no real time."""
         ...
 
     async def sleep_until(self, moment: float) -> None:
@@ -37,7 +37,7 @@ class Clock(EdgeClock, Protocol):
         ...
 
     async def beat(self, seconds: float) -> None:
-        """As `idle`, for heartbeats: after a jump of time they come first."""
+        """Sleep like `idle`, for heartbeats: after a jump of time they wake first."""
         ...
 
 
@@ -280,7 +280,7 @@ class _JumpingSelector(BaseSelector):
         self._clock = clock
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """As `selectors.BaseSelector.select`; the loop asks with a timeout of 0 while it has work."""
+        """Wait like `selectors.BaseSelector.select`; the loop's timeout is 0 while it has work."""
         clock = self._clock
         events = self._inner.select(0)
         if timeout is not None and timeout <= 0:
@@ -303,23 +303,23 @@ class _JumpingSelector(BaseSelector):
         return self._inner.select(min(limits, default=None))
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
-        """As the loop's own."""
+        """Register with the loop's own selector."""
         return self._inner.register(fileobj, events, data)
 
     def unregister(self, fileobj: Any) -> SelectorKey:
-        """As the loop's own."""
+        """Unregister from the loop's own selector."""
         return self._inner.unregister(fileobj)
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
-        """As the loop's own."""
+        """Modify a registration of the loop's own selector."""
         return self._inner.modify(fileobj, events, data)
 
     def get_map(self) -> Mapping[Any, SelectorKey]:
-        """As the loop's own."""
+        """Return the map of the loop's own selector."""
         return self._inner.get_map()
 
     def close(self) -> None:
-        """As the loop's own."""
+        """Close the loop's own selector."""
         self._inner.close()
 
 
@@ -330,7 +330,9 @@ _LEAST_AHEAD = 2.0
 
 
 def clock_for(speed: float, file: Path | None) -> RunningClock | JumpingClock:
-    """The clock of a cluster: `speed` times the machine's, jumping when infinite; `file` holds the time it had last.
+    """Return the clock of a cluster.
+
+    It runs `speed` times as fast as the machine's and jumps when `speed` is infinite; `file` holds its last time.
 
     Raises ValueError for a speed that is not positive.
     """
@@ -347,7 +349,7 @@ def _read_time(file: Path) -> float:
 
 @asynccontextmanager
 async def keep_time(clock: RunningClock | JumpingClock, file: Path | None) -> AsyncIterator[None]:
-    """Within it the time is noted in `file` while it is ahead of the machine's."""
+    """Record the time in `file` while it is ahead of the machine's."""
     if file is None:
         yield
         return

@@ -65,7 +65,7 @@ class Core:
             store.observers.append(self._record)
 
     def now(self) -> str:
-        """The current time as Kubernetes writes it; formatted once a second."""
+        """Return the current time as Kubernetes writes it; formatted once a second."""
         moment = self.clock.now()
         second = int(moment.timestamp())
         if second != self._second:
@@ -73,7 +73,7 @@ class Core:
         return self._now
 
     def new_uid(self) -> str:
-        """A new uid (UUID version 4)."""
+        """Return a new uid (UUID version 4)."""
         if not self._entropy:  # drawing digits for each uid would cost more than all the rest
             drawn = os.urandom(16 * _UIDS_AT_ONCE).hex()
             self._entropy = [drawn[at : at + 32] for at in range(0, len(drawn), 32)]
@@ -81,7 +81,7 @@ class Core:
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
 
     def new_suffix(self) -> str:
-        """Five letters for a generated name."""
+        """Return five letters for a generated name."""
         return "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
 
     def check_writable(self) -> None:

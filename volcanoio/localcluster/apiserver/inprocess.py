@@ -133,6 +133,6 @@ def _response(answer: ApiResponse) -> Response:
 
 
 def _warning(text: str) -> str:
-    """One value of a Warning header (RFC 7234, 5.5)."""
+    """Return one value of a Warning header (RFC 7234, 5.5)."""
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'

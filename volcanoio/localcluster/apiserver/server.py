@@ -64,12 +64,12 @@ TYPE = "application/yaml"
 
 
 def wants_yaml(request: ApiRequest) -> bool:
-    """Whether the client prefers YAML."""
+    """Return whether the client prefers YAML."""
     return request.headers.get("accept", "").startswith(TYPE)
 
 
 def in_json(request: ApiRequest) -> ApiRequest:
-    """The same request with JSON as the accepted type."""
+    """Return the same request with JSON as the accepted type."""
     return msgspec.structs.replace(request, headers={**request.headers, "accept": "application/json"})
 
 

@@ -124,7 +124,7 @@ class DaemonSetController(ClusterController):
         return affected_keys(DAEMON_SET, sets, obj, event.previous) if sets else ()
 
     def reconcile(self, key: str, view: ReconcileView) -> Plan:
-        """Number the template, create and delete pods, replace old ones, and update the status."""
+        """Number the template, create, delete and replace pods, and update the status."""
         owner = view.objects.get(DAEMON_SET, key, Workload)
         if owner is None:
             return NO_CHANGES

@@ -44,7 +44,7 @@ def ready(pod: Pod) -> bool:
 
 
 def ready_since(pod: Pod) -> float | None:
-    """Since when (epoch seconds) it is ready; None when it is not."""
+    """Return the time (epoch seconds) since which the pod is ready; None when it is not."""
     found = pod_condition(pod, "Ready")
     if found is None or found.status != "True":
         return None

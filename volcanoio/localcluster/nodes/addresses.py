@@ -38,12 +38,12 @@ class PodAddresses:
                 return address
 
     def keep(self, address: str) -> None:
-        """The address is in use since an earlier process."""
+        """Mark an address as in use since an earlier process."""
         if address and address != self._shared:
             self._used.add(address)
 
     def give_back(self, address: str) -> None:
-        """The address is free again."""
+        """Release the address."""
         self._used.discard(address)
 
 

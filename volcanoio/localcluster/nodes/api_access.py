@@ -29,15 +29,15 @@ class WatchSink(Protocol[_Watched_contra]):
     """Receiver of changes, in the order of the API server's revisions."""
 
     def seen(self, one: _Watched_contra) -> None:
-        """The object is there, as it is now."""
+        """Handle an added or changed object."""
         ...
 
     def gone(self, uid: str) -> None:
-        """The object of that uid is there no more."""
+        """Handle the deletion of the object with that uid."""
         ...
 
     def listed(self, uids: frozenset[str]) -> None:
-        """A list is complete: objects not in it are gone."""
+        """Handle a complete list: objects that are not in it are deleted."""
         ...
 
 
@@ -150,7 +150,7 @@ class Reflector(Generic[Watched]):
 
 
 def _skip(error: UndecodableError) -> None:
-    """One odd object must not blind the nodes to the others."""
+    """Skip an invalid object, so that the nodes still observe the others."""
     _log.error("an object is skipped because it cannot be read", error=str(error))
 
 

@@ -67,11 +67,11 @@ class Execution(Protocol):
         ...
 
     def terminate(self) -> None:
-        """SIGTERM. The pod's grace period begins; no error when it has ended."""
+        """Send SIGTERM at the start of the pod's grace period; no error when it has ended."""
         ...
 
     def kill(self) -> None:
-        """SIGKILL to all of it; no error when it has ended."""
+        """Send SIGKILL to all processes; no error when it has ended."""
         ...
 
 
@@ -80,12 +80,12 @@ class LogSelection(Protocol):
 
     @property
     def follow(self) -> bool:
-        """Whether to go on until the container ends."""
+        """Whether to continue until the container ends."""
         ...
 
     @property
     def previous(self) -> bool:
-        """Whether the run before the present one is meant."""
+        """Whether the logs of the run before the current one are requested."""
         ...
 
 
@@ -99,7 +99,9 @@ class ContainerRuntime(Protocol):
     """Where its pods get their addresses."""
 
     def objection(self, pod: Pod, container: str) -> str:
-        """Why it cannot run this container, which is then simulated; the text becomes a Warning. Empty if it can.
+        """Return why this container cannot run and is simulated; the text becomes a Warning.
+
+        Empty when it can run.
 
         Asked once when the pod is taken in, before anything is started; must not block.
         """
@@ -113,7 +115,7 @@ class ContainerRuntime(Protocol):
         ...
 
     async def forget(self, pod: Pod) -> None:
-        """The pod is gone from the API and none of its runs is left: its directories and logs may go."""
+        """Remove the pod's directories and logs: it is deleted and none of its runs is left."""
         ...
 
     def read(
@@ -146,7 +148,7 @@ class ContainerLogs:
     def read(
         self, namespace: str, pod_manifest: Manifest, container: str, options: LogSelection
     ) -> AsyncIterator[list[bytes]]:
-        """As LogSource."""
+        """Yield lines as `LogSource` does."""
         status = pod_manifest.get("status") or {}
         statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
         found = next((str(s.get("containerID", "")) for s in statuses if s.get("name") == container), "")
@@ -169,7 +171,7 @@ class SimulatedLogs:
     async def read(
         self, namespace: str, pod_manifest: Manifest, container: str, options: LogSelection
     ) -> AsyncIterator[list[bytes]]:
-        """Batches of lines, oldest first, each with its RFC 3339 time before it."""
+        """Yield batches of lines, oldest first, each prefixed with its RFC 3339 time."""
         pod: Pod | None = msgspec.convert(pod_manifest, Pod)
         sent = 0
         followed: int | None = None
@@ -247,7 +249,7 @@ def running_now(status: ContainerStatus) -> bool:
 
 
 def first_lines(pod: Pod, container: Container) -> list[str]:
-    """What a container says when it starts."""
+    """Return the lines that a container logs when it starts."""
     annotated = pod.metadata.annotations.get(names.SIM_LOG)
     if annotated is not None:
         return annotated.splitlines()
@@ -269,7 +271,7 @@ def _beats(pod: Pod, started: float, until: float) -> tuple[list[bytes], int]:
 
 
 def _rate(text: str | None) -> float:
-    """Lines in a second; one unless annotated, none when the annotation is no number."""
+    """Return the lines per second: 1 unless annotated, 0 when the annotation is no number."""
     try:
         rate = float(text) if text is not None else 1.0
     except ValueError:

@@ -43,20 +43,20 @@ class Executions:
         self._tasks: TaskGroup | None = None
 
     def use(self, tasks: TaskGroup) -> None:
-        """Where orders run."""
+        """Set where orders run."""
         self._tasks = tasks
 
     def take_in(self, pod: Pod, runtime: ContainerRuntime) -> None:
-        """A pod will be carried out by this runtime."""
+        """Assign a pod to this runtime."""
         self._pods[pod.metadata.uid] = ExecutedPod(pod, runtime)
 
     def scheme(self, uid: str) -> str:
-        """What container ids of a pod begin with; empty for one that is simulated."""
+        """Return the prefix of a pod's container ids; empty for a simulated pod."""
         carried = self._pods.get(uid)
         return carried.runtime.name if carried is not None else ""
 
     def addresses(self, uid: str) -> PodAddresses | None:
-        """Where a pod that is carried out gets its address; None for one that is simulated."""
+        """Return the source of a pod's address; None for a simulated pod."""
         carried = self._pods.get(uid)
         return carried.runtime.addresses if carried is not None else None
 
@@ -81,7 +81,7 @@ class Executions:
                 execution.terminate()
 
     def forget(self, uid: str) -> None:
-        """The pod is gone from the API: what is left of it is killed."""
+        """Kill what is left of a pod that was deleted."""
         carried = self._pods.pop(uid, None)
         if carried is None:
             return

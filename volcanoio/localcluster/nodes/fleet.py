@@ -50,7 +50,7 @@ class SimulatedEndpoints:
         self._network = network
 
     async def check(self, effect: CheckEndpoint) -> tuple[int, str]:
-        """200 from a ready pod; 0 from one that is not, or is gone."""
+        """Return 200 for a ready pod, and 0 for one that is not ready or deleted."""
         if effect.host.startswith(LOOPBACK) or not effect.pod:
             return await self._network.check(effect)
         known = self._pods.get(effect.pod)
@@ -114,21 +114,21 @@ class NodeFleet:
 
     @property
     def pods(self) -> int:
-        """Pods the nodes know and have not finished with."""
+        """Number of unfinished pods on the nodes."""
         return len(self._kubelets.entries)
 
     @property
     def overcommitted(self) -> list[Overcommit]:
-        """Every pod refused because its node had too few free resources: an error of a scheduler."""
+        """Pods refused because their node had too few free resources: an error of a scheduler."""
         return self._kubelets.intake.overcommitted
 
     @property
     def executions(self) -> Executions:
-        """What runtimes carry out; while any of it is active, time must not be skipped."""
+        """Pods that container runtimes run; while any is active, time must not be skipped."""
         return self._kubelets.executions
 
     def endpoints(self, network: EndpointCheck) -> SimulatedEndpoints:
-        """What serves in its pods; real ones are asked by way of `network`."""
+        """Return the endpoints of simulated pods; real ones are called through `network`."""
         return SimulatedEndpoints(self._kubelets.entries, network)
 
     async def run(self) -> None:

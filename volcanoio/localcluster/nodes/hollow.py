@@ -34,7 +34,7 @@ class NodeShape:
 
 
 def parse_node_resources(text: str) -> dict[str, str]:
-    """`cpu=8,memory=32Gi,…` as a ResourceList; those of DEFAULT_RESOURCES that are not named keep their defaults.
+    """Parse `cpu=8,memory=32Gi,…` to a ResourceList, with DEFAULT_RESOURCES for missing names.
 
     Raises NodeResourcesError naming the entry, the rule and an example.
     """
@@ -68,7 +68,10 @@ def _error(entry: str, rule: str) -> NodeResourcesError:
 
 
 def uniform_fleet(count: int, resources: Mapping[str, str] | None = None) -> tuple[NodeShape, ...]:
-    """`count` equal nodes, node-0 and up. Raises NodeResourcesError when count is negative."""
+    """Return `count` equal nodes, from node-0.
+
+    Raises NodeResourcesError when count is negative.
+    """
     if count < 0:
         msg = f"--nodes: {count} must be 0 or more"
         raise NodeResourcesError(msg)
@@ -103,11 +106,11 @@ class HollowNode:
 
     @property
     def name(self) -> str:
-        """The name of its object."""
+        """Name of the Node object."""
         return self.shape.name
 
     def taken_ports(self) -> frozenset[Port]:
-        """Ports of the host that its pods have."""
+        """Return the host ports that its pods use."""
         return frozenset(port for ports in self.ports.values() for port in ports)
 
 

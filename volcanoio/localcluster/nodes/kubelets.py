@@ -52,21 +52,21 @@ class Kubelets:
     # Watch events.
 
     def seen(self, one: Pod) -> None:
-        """The watch shows a pod bound to some node."""
+        """Handle a pod that is bound to a node."""
         if self._lag:
             self._timers.at(self._clock.now() + self._lag, partial(self._look, one))
         else:
             self._look(one)
 
     def gone(self, uid: str) -> None:
-        """A pod is no longer in the API."""
+        """Handle a pod that was deleted from the API."""
         if self._lag:
             self._timers.at(self._clock.now() + self._lag, partial(self._forget, uid))
         else:
             self._forget(uid)
 
     def listed(self, uids: frozenset[str]) -> None:
-        """Pods we know that a whole list did not show are gone."""
+        """Handle a complete list: known pods that are not in it are deleted."""
         for uid in self.entries.keys() - uids:
             self.gone(uid)
 
@@ -120,7 +120,7 @@ class Kubelets:
     # Timers and runtimes.
 
     def _on_run_change(self, uid: str, container: str, how: Exit | None) -> None:
-        """A runtime has begun a container, or it has ended."""
+        """Handle the start or the end of a container in a runtime."""
         entry = self.entries.get(uid)
         if entry is None or entry.run is None:
             return
@@ -160,7 +160,7 @@ class Kubelets:
             self._events.record_pod(pod, node.name, event)
 
     def _end(self, entry: Entry) -> None:
-        """Nothing of the pod runs any more: its node counts it until the lag has passed."""
+        """Handle the end of all of the pod's processes: its node counts it until the lag has passed."""
         if not entry.counted:
             return
         entry.counted = False
@@ -194,7 +194,7 @@ class Kubelets:
             self._queue.put_nowait(entry)
 
     async def work(self) -> None:
-        """One of the writers: takes pods whose state may differ from what is stored."""
+        """Write the status of pods whose state may differ from what is stored; one of the writers."""
         while True:
             entry = await self._queue.get()
             if entry.busy:  # another writer has it, and looks at `queued` when it is done

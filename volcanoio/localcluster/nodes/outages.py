@@ -64,7 +64,7 @@ class Outages:
     # Watch events.
 
     def seen(self, one: Node) -> None:
-        """A node as the API server has it."""
+        """Handle a node as the API server stores it."""
         node = self._nodes.get(one.metadata.name)
         if node is None:
             return
@@ -89,10 +89,10 @@ class Outages:
             self._to_do.put_nowait((node, "back"))
 
     def gone(self, uid: str) -> None:
-        """A node was deleted; as a running kubelet, it does not register again."""
+        """Handle a deleted node; like a running kubelet, it does not register again."""
 
     def listed(self, uids: frozenset[str]) -> None:  # noqa: ARG002 - nodes that are gone stay as they were
-        """All nodes were seen."""
+        """Record that all nodes have been listed."""
         self.known.set()
 
     def _outlook(self, node: HollowNode, one: Node) -> NodeFailures:
@@ -166,4 +166,4 @@ class Outages:
 
 
 def _notice() -> None:
-    """Others may notice something about a silent node now; nothing of ours is to be done."""
+    """Do nothing; called when others may observe that a node is silent."""

@@ -44,7 +44,7 @@ class StartCounts:
         self.resumed = False
 
     def before(self, pod: Pod) -> int:
-        """Starts before this pod's first."""
+        """Return the number of starts before this pod's first."""
         known = self._starts.get(attempt_key(pod))
         if known is not None:
             return known
@@ -119,7 +119,7 @@ class PodAdmission:
         self._simulated = PodAddresses()
 
     def addresses(self, uid: str) -> PodAddresses:
-        """Where a pod has its address from."""
+        """Return the source of a pod's address."""
         return self._executions.addresses(uid) or self._simulated
 
     def take_in(self, pod: Pod, node: HollowNode | None) -> Entry | None:
@@ -194,7 +194,7 @@ class PodAdmission:
         return self.addresses(pod.metadata.uid).take()
 
     def _read(self, pod: Pod) -> tuple[Amounts, Behaviour, str]:
-        """What the pod takes and does, and what is wrong with its manifest."""
+        """Return the pod's requests and behaviour, and the errors of its manifest."""
         try:
             return pod_requests(pod), behaviour_of(pod, self._settings.seed, self._settings.start_latency), ""
         except (BehaviourError, QuantityError) as error:

@@ -61,7 +61,10 @@ def conditions(now: float) -> list[Manifest]:
 
 
 def node_manifest(shape: NodeShape, index: int, now: float, fleet: str = LOCAL) -> Manifest:
-    """The Node object of a shape, Ready. Labels and annotation are those by which kwok's nodes are known, and ours."""
+    """Return the Node object of a shape, with condition Ready.
+
+    Its labels and annotation are those of kwok's nodes, and ours.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -226,7 +229,7 @@ class Registration:
                     tasks.start_soon(one, node)
 
     async def report_ready(self, node: HollowNode) -> None:
-        """A node that was out is back: its Lease, then its conditions. Raises TransportError."""
+        """Report a node that is back: its Lease, then its conditions. Raises TransportError."""
         await self._renew(node)
         await self._report(node, conditions(self._clock.now()))
         self.record(node, "Normal", "NodeReady", f"Node {node.name} status is now: NodeReady")

@@ -38,7 +38,7 @@ class Images:
 
     @classmethod
     def parse(cls, entries: Iterable[str]) -> Images:
-        """From texts `IMAGE=COMMAND`; raises ImageMapError."""
+        """Parse texts `IMAGE=COMMAND`; raises ImageMapError."""
         commands = []
         for entry in entries:
             pattern, equals, text = entry.partition("=")
@@ -153,7 +153,10 @@ def absolute(path: str) -> str:
 
 
 def _sub_path(volume: Path, path: str) -> Path:
-    """A path within a volume; a directory is made when there is nothing. Raises Missing for one that leads out."""
+    """Return a path within a volume, and create a directory when nothing is there.
+
+    Raises Missing for a path that leads out of the volume.
+    """
     target = (volume / path.lstrip("/")).resolve()
     if not target.is_relative_to(volume.resolve()):
         raise Missing(f"subPath {path}: it leads out of its volume")
@@ -258,7 +261,7 @@ def _with_pod_files(mounts: list[Mount], container: Manifest, sandbox: Sandbox) 
 
 
 def memory_limit(container: Manifest) -> int:
-    """`limits.memory` in bytes, 0 for none."""
+    """Return `limits.memory` in bytes, 0 for none."""
     limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
     return 0 if limit is None else quantity.value(limit)
 

@@ -89,9 +89,10 @@ class CriLog:
             follower.set()
 
     async def follow(self) -> AsyncIterator[list[bytes]]:
-        """What is there, then what comes, as the API server's LogSource wants it, until the run has ended.
+        """Yield the existing entries, then new ones until the run has ended, as LogSource does.
 
-        It is read from the files, so that who reads slowly costs no memory; who is too slow misses what is replaced.
+        It is read from the files, so that who reads slowly costs no memory; who is too slow misses what is
+        replaced.
         """
         changed = asyncio.Event()
         self._followers.add(changed)
@@ -138,7 +139,7 @@ def _entries(path: Path) -> list[bytes]:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """Entries, which are written whole; a carriage return ends none."""
+    """Split bytes into entries, which are written whole; a carriage return does not end one."""
     return data.split(b"\n")[:-1]
 
 

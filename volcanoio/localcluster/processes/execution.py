@@ -180,7 +180,7 @@ class Run:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the execution has not ended."""
         return not self.ended.done()
 
     async def wait(self) -> Exit:
@@ -188,7 +188,7 @@ class Run:
         return await asyncio.shield(self.ended)
 
     def terminate(self) -> None:
-        """Its preStop hook, then SIGTERM to its first process."""
+        """Run its preStop hook, then send SIGTERM to its first process."""
         if self.spec.pre_stop is None:
             self.command.send(signal.SIGTERM)
         elif self._stopping is None:
@@ -208,7 +208,7 @@ class Run:
             probes.close()
 
     def kill(self) -> None:
-        """SIGKILL to all of it."""
+        """Send SIGKILL to all of its processes."""
         self.command.send(signal.SIGKILL)
 
     def attach(self) -> asyncio.Queue[tuple[str, bytes] | None]:

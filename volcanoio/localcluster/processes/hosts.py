@@ -85,20 +85,20 @@ class HostsFiles:
         return len(self._hosts)
 
     def add(self, uid: str, host: Host, file: Path) -> None:
-        """A pod has come; its file and those of others are brought up to date."""
+        """Add a pod, and update its file and those of others."""
         if self._hosts.get(uid) != (host, file):
             self._hosts[uid] = (host, file)
             self._write()
 
     def remove(self, uid: str) -> None:
-        """A pod has ended."""
+        """Remove a pod that has ended."""
         gone = self._hosts.pop(uid, None)
         if gone is not None:
             self._written.pop(gone[1], None)
             self._write()
 
     def serve(self, services: Iterable[ServiceName]) -> None:
-        """These services exist."""
+        """Set the services that have host names."""
         found = tuple(services)
         if found != self._services:
             self._services = found

@@ -214,7 +214,9 @@ _log = structlog.get_logger(__name__)
 
 
 async def find_namespaces(root: Path) -> str:
-    """The best way to have namespaces: ROOT, USER, or NONE where the kernel gives none. `root` is an empty directory.
+    """Return the best available kind of namespaces: ROOT, USER, or NONE.
+
+    `root` is an empty directory.
 
     It is tried out with a command that does nothing.
     """

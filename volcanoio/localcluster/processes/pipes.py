@@ -22,7 +22,7 @@ class PipeEnd:
 
     @property
     def descriptor(self) -> int:
-        """For calls that need it, as long as this end is not closed."""
+        """File descriptor, valid until this end is closed."""
         return self._descriptor
 
     async def read(self) -> bytes:

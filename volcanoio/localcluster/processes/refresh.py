@@ -52,7 +52,10 @@ class Refresher:
             await asyncio.to_thread(held.sandbox.refresh, held.manifest, sources)
 
     async def read(self, held: RunningPod) -> Sources:
-        """What a pod is made from, with tokens that are fresh enough. Raises Missing, TransportError."""
+        """Read the sources of a pod, with tokens that are fresh enough.
+
+        Raises Missing, TransportError.
+        """
         now = asyncio.get_running_loop().time()
         fresh = held.tokens is not None and now - held.tokens_at < _TOKEN_AGE
         sources = await self._sources.read(held.manifest, held.tokens if fresh else None)

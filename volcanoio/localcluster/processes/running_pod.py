@@ -27,12 +27,12 @@ class RunningPod:
 
     @property
     def address(self) -> str:
-        """Where its ports are."""
+        """Address of the pod's ports."""
         return str(self.manifest["status"]["podIP"])
 
     @property
     def running(self) -> bool:
-        """Whether any of its containers runs."""
+        """Whether any of the pod's containers runs."""
         return any(run.running for run in self.runs.values())
 
 

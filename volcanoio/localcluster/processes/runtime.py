@@ -61,7 +61,7 @@ class ProcessRuntime:
 
     @property
     def namespaces(self) -> str:
-        """How containers are kept apart: `root`, `user` or `none` (`launch.order`)."""
+        """How containers are isolated: `root`, `user` or `none` (`launch.order`)."""
         return self._machine.namespaces
 
     def serve_api_at(self, host: str, port: int) -> None:
@@ -215,7 +215,10 @@ class ProcessRuntime:
             await asyncio.sleep(_LOOK_AGAIN)
 
     async def _launched(self, order: StartOrder, held: RunningPod, launch: RunSpec) -> Run:
-        """The run, with its log and its names on the network. Raises StartError, also for a full disk and the like."""
+        """Return the run, with its log and its names on the network.
+
+        Raises StartError, also for a full disk and the like.
+        """
         uid = order.pod.metadata.uid
         log: CriLog | None = None
         try:
@@ -283,7 +286,7 @@ class ProcessRuntime:
         return await collect(started)
 
     def _end_run(self, uid: str) -> None:
-        """A run of the pod has ended: its names go with the last."""
+        """End a run of the pod; its names are removed with the last run."""
         held = self._pods.get(uid)
         if held is not None and not held.running:
             self._hosts.remove(uid)

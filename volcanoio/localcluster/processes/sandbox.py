@@ -179,7 +179,7 @@ class Sandbox:
         raise Missing(f'volume "{volume}": a PersistentVolume of this kind cannot be had by a local process')
 
     def work(self, container: str) -> Path:
-        """Where a container's command starts when it names no directory."""
+        """Return the working directory of a container that names none."""
         return _directory(self.path / "work" / container, 0o777)
 
     def termination_log(self, container: str) -> Path:
@@ -200,7 +200,7 @@ class Sandbox:
 
 
 def hostname_of(pod: Manifest) -> str:
-    """`spec.hostname` or the pod's name, cut to what a host name may be."""
+    """Return `spec.hostname` or the pod's name, cut to the length of a host name."""
     name = str(pod["spec"].get("hostname") or pod["metadata"]["name"])
     return name[:63].rstrip("-.")
 

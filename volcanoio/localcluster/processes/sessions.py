@@ -91,7 +91,7 @@ class ProcessSessions:
 def _inputs(
     command: Command, options: StreamOptions, remote: Remote, *, closes: bool = True
 ) -> list[asyncio.Task[None]]:
-    """Tasks that carry input and sizes to a command."""
+    """Return the tasks that carry input and sizes to a command."""
     tasks = []
     stdin = command.streams.stdin
     if options.stdin and stdin is not None:
@@ -107,7 +107,7 @@ async def _carry_out(end: PipeEnd, channel: Channel, remote: Remote) -> None:
 
 
 async def _carry_in(end: PipeEnd, remote: Remote, *, tty: bool, closes: bool) -> None:
-    """Input until the client has no more; then its end."""
+    """Carry input to the command until the client has no more, then close it."""
     while data := await remote.read():
         if not await end.write(data):
             return

@@ -129,7 +129,7 @@ class SourceReader:
 
 
 def _content(one: Manifest) -> Content:
-    """Data of a ConfigMap (text, and binaryData in base64) or of a Secret (base64)."""
+    """Return the data of a ConfigMap (text, and binaryData in base64) or of a Secret (base64)."""
     text = {key: value.encode() for key, value in (one.get("data") or {}).items() if one.get("kind") == "ConfigMap"}
     coded = one.get("binaryData") if one.get("kind") == "ConfigMap" else one.get("data")
     return text | {key: _decoded(value) for key, value in (coded or {}).items()}

@@ -32,7 +32,7 @@ class LimitRanges:
         store.on(_NAME, self._changed)
 
     def apply_to(self, namespace: str) -> bool:
-        """Whether a namespace has LimitRanges."""
+        """Return whether a namespace has LimitRanges."""
         return namespace in self._found
 
     def _changed(self, ref: Ref, event: Event) -> None:

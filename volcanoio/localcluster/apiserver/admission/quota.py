@@ -37,7 +37,10 @@ from volcanoio.model.quantity import QuantityError
 
 
 def in_scope(scopes: tuple[QuotaScope, ...], resource: str, obj: Manifest) -> bool:
-    """Whether a quota with these scopes counts the object; kinds without scopes match none."""
+    """Return whether a quota with these scopes counts the object.
+
+    Kinds without scopes match none.
+    """
     if resource == "pods":
         return all(_pod_in(scope, obj["spec"]) for scope in scopes)
     if resource == "persistentvolumeclaims":
@@ -68,7 +71,7 @@ def _claim_in(scope: QuotaScope, claim: Manifest) -> bool:
 
 
 def is_terminating(spec: Manifest) -> bool:
-    """Whether a pod has an active deadline."""
+    """Return whether a pod has an active deadline."""
     return spec.get("activeDeadlineSeconds") is not None
 
 
@@ -108,7 +111,7 @@ _SERVICE_NAMES: Final = frozenset({"count/services", "services", "services.loadb
 
 
 def usage(resource: str, obj: Manifest) -> Amounts:
-    """Usage of an object of the resource (`plural.group`), by quota resource name.
+    """Return the usage of an object of the resource (`plural.group`), by quota resource name.
 
     An object with an unreadable quantity, which validation refuses, counts only as an object.
     """
@@ -125,7 +128,7 @@ def usage(resource: str, obj: Manifest) -> Amounts:
 
 
 def concerns(resource: str, name: str) -> bool:
-    """Whether a quota resource name counts objects of the resource."""
+    """Return whether a quota resource name counts objects of the resource."""
     if name == f"count/{resource}":
         return True
     match resource:
@@ -139,13 +142,13 @@ def concerns(resource: str, name: str) -> bool:
 
 
 def _is_extended(name: str) -> bool:
-    """Whether the name is `requests.` and an extended resource such as nvidia.com/gpu."""
+    """Return whether the name is `requests.` and an extended resource such as nvidia.com/gpu."""
     stated = name.removeprefix("requests.")
     return stated != name and "/" in stated and "kubernetes.io/" not in stated and _CLASS_SUFFIX not in name
 
 
 def pod_compute(requests: Amounts, limits: Amounts) -> Amounts:
-    """Quota resource names of a pod's requests and limits."""
+    """Return the quota resource names of a pod's requests and limits, with their amounts."""
     found: Amounts = {"pods": ONE}
     for name in _COMPUTE:
         if name in requests:
@@ -161,7 +164,7 @@ def pod_compute(requests: Amounts, limits: Amounts) -> Amounts:
 
 
 def _pod_usage(pod: Manifest) -> Amounts:
-    """Usage of a pod; a finished one only counts as an object."""
+    """Return the usage of a pod; a finished pod counts only as an object."""
     if (pod.get("status") or {}).get("phase") in _FINISHED:
         return {}
     spec = pod["spec"]
@@ -185,7 +188,7 @@ def _claim_usage(claim: Manifest) -> Amounts:
 
 
 def _bytes(text: object) -> Amount:
-    """Whole bytes of a quantity, as quotas count them."""
+    """Return a quantity as whole bytes, the unit that quotas count."""
     one = amount(text)
     return one._replace(value=Fraction(ceil(one.value)))
 
@@ -233,14 +236,14 @@ class Quota:
         self._names: dict[str, tuple[str, ...]] = {}
 
     def names(self, resource: str) -> tuple[str, ...]:
-        """The limited resource names that count objects of a resource."""
+        """Return the limited resource names that count objects of a resource."""
         found = self._names.get(resource)
         if found is None:
             found = self._names[resource] = tuple(sorted(name for name in self.hard if concerns(resource, name)))
         return found
 
     def counts(self, resource: str, obj: Manifest) -> bool:
-        """Whether the quota counts the object."""
+        """Return whether the quota counts the object."""
         return bool(self.names(resource)) and in_scope(self.scopes, resource, obj)
 
     def add_usage(self, resource: str, used: Amounts, sign: int) -> None:
@@ -351,7 +354,10 @@ class Quotas:
 
 
 def _may_grow(resource: str, obj: Manifest, old: Manifest) -> bool:
-    """Whether an update may increase usage: of claims, of services, and of pods whose scope changes."""
+    """Return whether an update may increase usage.
+
+    Only updates of claims, of services, and of pods whose scope changes may.
+    """
     if resource == "pods":
         return is_terminating(obj["spec"]) != is_terminating(old["spec"])
     return resource in _CHECKED_UPDATES
@@ -377,7 +383,7 @@ def _required(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _unspecified(resource: str, quota: Quota, obj: Manifest) -> str:
-    """Containers and the limited resources that they do not specify, as a text; empty when there are none."""
+    """Return a text of containers and the limited resources that they do not specify, or ""."""
     if resource != "pods":
         return ""
     required = _required(quota.names(resource))

@@ -28,15 +28,15 @@ class Amount(NamedTuple):
     family: str = ""
 
     def plus(self, other: Amount) -> Amount:
-        """The sum, in the notation of the first operand that is not zero."""
+        """Return the sum, in the notation of the first operand that is not zero."""
         return Amount(self.value + other.value, self.family if self.value else other.family)
 
     def minus(self, other: Amount) -> Amount:
-        """The difference, in the notation of this amount."""
+        """Return the difference, in the notation of this amount."""
         return Amount(self.value - other.value, self.family)
 
     def __str__(self) -> str:
-        """The canonical text."""
+        """Return the canonical text."""
         value = self.value
         if self.family == "i" and abs(value) >= 1024 and value.denominator == 1:
             whole, power = value.numerator, 0
@@ -77,12 +77,12 @@ def amounts(listed: Mapping[str, Any] | None) -> Amounts:
 
 
 def whole(count: int) -> Amount:
-    """The amount of a whole number."""
+    """Return the amount of a whole number."""
     return Amount(Fraction(count))
 
 
 def added(total: Amounts, more: Mapping[str, Amount]) -> Amounts:
-    """The sum of two lists."""
+    """Return the sum of two lists."""
     result = dict(total)
     for name, one in more.items():
         result[name] = result[name].plus(one) if name in result else one
@@ -90,7 +90,7 @@ def added(total: Amounts, more: Mapping[str, Amount]) -> Amounts:
 
 
 def largest(left: Amounts, right: Amounts) -> Amounts:
-    """The larger amount of each resource in two lists."""
+    """Return the larger amount of each resource in two lists."""
     result = dict(left)
     for name, one in right.items():
         if name not in result or one.value > result[name].value:
@@ -99,12 +99,12 @@ def largest(left: Amounts, right: Amounts) -> Amounts:
 
 
 def shown(listed: Mapping[str, Amount]) -> dict[str, str]:
-    """A ResourceList in canonical form, sorted by name."""
+    """Return a ResourceList in canonical form, sorted by name."""
     return {name: str(listed[name]) for name in sorted(listed)}
 
 
 def pod_amounts(spec: Manifest, what: Literal["requests", "limits"]) -> Amounts:
-    """Requests or limits of a pod's spec, with the overhead as Kubernetes counts it."""
+    """Return requests or limits of a pod's spec, with the overhead as Kubernetes counts it."""
     total: Amounts = {}
     for container in spec.get("containers") or ():
         total = added(total, _of(container, what))
@@ -124,7 +124,7 @@ def pod_amounts(spec: Manifest, what: Literal["requests", "limits"]) -> Amounts:
 
 
 def with_overhead(spec: Manifest, total: Amounts, what: Literal["requests", "limits"]) -> Amounts:
-    """The total plus the pod's overhead, which is added to a limit only where there is one."""
+    """Return the total plus the pod's overhead; a limit gets it only where there is one."""
     overhead = amounts(spec.get("overhead"))
     if what == "limits":
         overhead = {name: one for name, one in overhead.items() if name in total}

@@ -86,7 +86,7 @@ class Admission(Protocol):
 
 
 def default_all(reviewers: Iterable[Admission], request: AdmissionRequest) -> Manifest | None:
-    """The new object with the defaults of all reviewers; None when none changed it."""
+    """Return the new object with the defaults of all reviewers; None when none changed it."""
     changed: Manifest | None = None
     for reviewer in reviewers:
         default = getattr(reviewer, "default", None)
@@ -99,7 +99,10 @@ def default_all(reviewers: Iterable[Admission], request: AdmissionRequest) -> Ma
 def has_reviewer(
     reviewers: Iterable[Admission], operation: Operation, resource: str, annotations: Mapping[str, str] = _NONE
 ) -> bool:
-    """Whether any reviewer reviews a write; a reviewer opts out by a method `reviews` that returns False."""
+    """Return whether any reviewer reviews a write.
+
+    A reviewer opts out by a method `reviews` that returns False.
+    """
     asked = (getattr(one, "reviews", None) for one in reviewers)
     return any(reviews is None or reviews(operation, resource, annotations) for reviews in asked)
 

@@ -55,7 +55,7 @@ def set_default_class(claim: Manifest, namespace: str, core: Core) -> None:
 
 
 def default_class(core: Core) -> str:
-    """The default class, the newest one when there are several; empty when there is none."""
+    """Return the default class, the newest one when there are several; empty when there is none."""
     found: list[tuple[float, str]] = []
     for stored in core.store.collection(CLASSES).objects.values():
         if DEFAULT_CLASS.encode() not in stored.data:

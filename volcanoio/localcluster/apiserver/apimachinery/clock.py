@@ -14,7 +14,7 @@ class TimeOfDay(Protocol):
     """Protocol of a source of the current time."""
 
     def now(self) -> datetime:
-        """The current time, with a time zone."""
+        """Return the current time, with a time zone."""
         ...
 
 
@@ -30,7 +30,7 @@ class WallClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """The current UTC time."""
+        """Return the current UTC time."""
         return datetime.now(UTC)
 
     async def idle(self, seconds: float) -> None:
@@ -46,7 +46,7 @@ class ServerClock:
         self.idle = clock.idle
 
     def now(self) -> datetime:
-        """The cluster's UTC time."""
+        """Return the cluster's UTC time."""
         return datetime.fromtimestamp(self._clock.now(), UTC)
 
 
@@ -60,16 +60,16 @@ class ClientClock:
         self.sleep = self.idle = clock.idle
 
     def now(self) -> float:
-        """The time of day, in seconds since the epoch."""
+        """Return the time of day, in seconds since the epoch."""
         return self._clock.now().timestamp()
 
     def monotonic(self) -> float:
-        """The machine's monotonic clock."""
+        """Return the machine's monotonic clock."""
         return time.monotonic()
 
 
 def rfc3339(moment: datetime) -> str:
-    """A time as Kubernetes writes it: UTC, whole seconds, `Z`."""
+    """Return a time as Kubernetes writes it: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -20,12 +20,12 @@ __all__ = ["FieldError", "causes", "summary"]
 
 
 def causes(errors: Iterable[FieldError]) -> list[dict[str, str]]:
-    """`Status.details.causes[]`."""
+    """Return the value of `Status.details.causes[]`."""
     return [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
 
 
 def summary(errors: Iterable[FieldError]) -> str:
-    """One line: a single error as it is, several in brackets."""
+    """Return one line: a single error without brackets, several errors in brackets."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
@@ -60,7 +60,7 @@ class ApiError(Exception):
         """Warnings of admission before the refusal."""
 
     def status(self) -> Manifest:
-        """The Status object."""
+        """Return the Status object."""
         found: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         found["message"] = self.message
         if self.reason:  # a webhook may refuse without a reason
@@ -71,7 +71,7 @@ class ApiError(Exception):
         return found
 
     def response(self) -> ApiResponse:
-        """The answer that carries the Status."""
+        """Return the answer that carries the Status."""
         body = msgspec.json.encode(self.status())
         return ApiResponse(self.code, body, headers=self.headers, warnings=self.warnings)
 
@@ -94,7 +94,7 @@ class NoPageError(ApiError):
         super().__init__(404, "NotFound", "404 page not found")
 
     def response(self) -> ApiResponse:
-        """A plain text, as Go's router answers."""
+        """Return a plain text, as Go's router answers."""
         return ApiResponse(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
 
 
@@ -106,22 +106,25 @@ def _details(resource: Resource, name: str, **more: Any) -> Manifest:
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request is malformed."""
+    """Return a 400: the request is malformed."""
     return ApiError(400, "BadRequest", message)
 
 
 def wrong_namespace() -> ApiError:
-    """400: the object names another namespace than the path."""
+    """Return a 400: the object names another namespace than the path."""
     return bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """404: the object does not exist."""
+    """Return a 404: the object does not exist."""
     return ApiError(404, "NotFound", f'{resource.name} "{name}" not found', _details(resource, name))
 
 
 def no_such_subresource(resource: Resource, name: str, subresource: str) -> ApiError:
-    """404: the custom resource does not have the subresource; a real server answers without a warning."""
+    """Return a 404: the custom resource does not have the subresource.
+
+    A real server answers without a warning.
+    """
     error = not_found(resource, name)
     known = ", ".join(resource.subresources) or "none"
     error.warnings = (f'{resource.name} has no subresource "{subresource}"; valid values: {known}',)
@@ -129,37 +132,37 @@ def no_such_subresource(resource: Resource, name: str, subresource: str) -> ApiE
 
 
 def no_such_path() -> ApiError:
-    """404: nothing is served at the path."""
+    """Return a 404: nothing is served at the path."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(resource: Resource, name: str, *, deleting: bool = False) -> ApiError:
-    """409: an object of that name is stored, and may be terminating."""
+    """Return a 409: an object of that name is stored, and may be terminating."""
     message = f'{"object is being deleted: " if deleting else ""}{resource.name} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, _details(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str) -> ApiError:
-    """409: the stored object is not the one the request was made for."""
+    """Return a 409: the stored object is not the one the request was made for."""
     message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
     return ApiError(409, "Conflict", message, _details(resource, name))
 
 
 def conflict_of_kind(resource: Resource, name: str, why: str) -> ApiError:
-    """409 found before storage is called, where the real server names the kind instead of the resource."""
+    """Return a 409 found before storage is called; it names the kind, not the resource."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     message = f'Operation cannot be fulfilled on {kind} "{name}": {why}'
     return ApiError(409, "Conflict", message, _details(resource, name) | {"kind": resource.kind})
 
 
 def modified(resource: Resource, name: str) -> ApiError:
-    """409: the resourceVersion is not the stored one."""
+    """Return a 409: the resourceVersion is not the stored one."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(resource, name, why)
 
 
 def invalid_object(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """422: the object violates validation rules."""
+    """Return a 422: the object violates validation rules."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     details: Manifest = {"name": name} if name else {}
     if resource.group:
@@ -169,30 +172,33 @@ def invalid_object(resource: Resource, name: str, errors: Sequence[FieldError]) 
 
 
 def missing_version(resource: Resource, name: str, rule: FieldError) -> ApiError:
-    """422: an update without the required resourceVersion; storage knows the resource and not the kind."""
+    """Return a 422: an update is missing the required resourceVersion.
+
+    Storage has the resource and not the kind.
+    """
     details = _details(resource, name, causes=causes([rule]))
     return ApiError(422, "Invalid", f'{resource.name} "{name}" is invalid: {rule}', details)
 
 
 def forbidden(resource: Resource, name: str, why: str, **details: Any) -> ApiError:
-    """403: the request is understood and refused."""
+    """Return a 403: the request is understood and refused."""
     message = f'{resource.name} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, _details(resource, name, **details))
 
 
 def method_not_allowed() -> ApiError:
-    """405: the resource does not serve this verb."""
+    """Return a 405: the resource does not serve this verb."""
     message = "the server does not allow this method on the requested resource"
     return ApiError(405, "MethodNotAllowed", message, {})
 
 
 def unsupported_media_type(message: str) -> ApiError:
-    """415: the content type of the body is not supported."""
+    """Return a 415: the content type of the body is not supported."""
     return ApiError(415, "UnsupportedMediaType", message)
 
 
 def too_large(size: int) -> ApiError:
-    """413: the body exceeds the limit."""
+    """Return a 413: the body exceeds the limit."""
     message = f"Request entity too large: limit is {MAX_REQUEST_BYTES}"
     if size:
         message += f", the request has {size} bytes"
@@ -200,44 +206,47 @@ def too_large(size: int) -> ApiError:
 
 
 def too_large_to_store() -> ApiError:
-    """500: the object exceeds what etcd takes in one request."""
+    """Return a 500: the object exceeds what etcd takes in one request."""
     return unclassified("etcdserver: request is too large")
 
 
 def invalid_patch_result(patched: Manifest | msgspec.Raw, why: str) -> ApiError:
-    """422: the patched object is not a valid object of the kind."""
+    """Return a 422: the patched object is not a valid object of the kind."""
     shown = msgspec.json.encode(patched).decode()
     error = field_error("patch", shown, why)
     return ApiError(422, "Invalid", f' "" is invalid: {error}', {"causes": causes([error])})
 
 
 def expired(message: str) -> ApiError:
-    """410: the requested version is no longer available; list again."""
+    """Return a 410: the requested version is no longer available; list again."""
     return ApiError(410, "Expired", message)
 
 
 def too_old(asked: int, floor: int) -> ApiError:
-    """410: a watch starts before the oldest event in the window."""
+    """Return a 410: a watch starts before the oldest event in the window."""
     return expired(f"too old resource version: {asked} ({floor})")
 
 
 def future_version(asked: int, current: int) -> ApiError:
-    """504: the requested version has not been reached, as after the store was wiped."""
+    """Return a 504: the requested version has not been reached, for example after a wipe."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
     return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
 def too_many_requests(message: str, causes: list[dict[str, str]]) -> ApiError:
-    """429 without Retry-After: client-go would wait without a message, while `kubectl drain` prints the reason."""
+    """Return a 429 without Retry-After.
+
+    With Retry-After, client-go waits without a message; without it, `kubectl drain` prints the reason.
+    """
     return ApiError(429, "TooManyRequests", message, {"causes": causes})
 
 
 def unclassified(message: str) -> ApiError:
-    """500 without a reason, as the real server answers for an error without a code."""
+    """Return a 500 without a reason, as the real server does for an error without a code."""
     return ApiError(500, "", message)
 
 
 def internal(message: str) -> ApiError:
-    """500: a fault of the server."""
+    """Return a 500: a fault of the server."""
     return ApiError(500, "InternalError", f"Internal error occurred: {message}")

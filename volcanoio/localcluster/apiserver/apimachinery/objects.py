@@ -60,7 +60,10 @@ class Stored:
         return cls(namespace, name, revision, {"metadata": _read_metadata(data).metadata}, data)
 
     def next_version(self, revision: int, data: bytes, fields: dict[str, str] | None) -> Stored:
-        """The next version, with new JSON and selector fields; of the metadata only the version differs."""
+        """Return the next version, with new JSON and selector fields.
+
+        Of the metadata only the version differs.
+        """
         new = Stored.__new__(Stored)
         new.namespace, new.name, new.uid = self.namespace, self.name, self.uid
         new.labels, new.owners, new.finalizers, new.deleting = self.labels, self.owners, self.finalizers, self.deleting
@@ -73,7 +76,7 @@ class Stored:
         return obj
 
     def at(self, revision: int) -> Stored:
-        """The same object with another resourceVersion, for the event of a deletion."""
+        """Return the same object with another resourceVersion, for the event of a deletion."""
         obj = self.decode()
         obj["metadata"]["resourceVersion"] = str(revision)
         return Stored(self.namespace, self.name, revision, obj)
@@ -95,7 +98,7 @@ class Event:
         """Objects that readers in this process have decoded, shared until `sent` is called."""
 
     def frame(self, type_: EventType, view: View | None, view_key: Hashable) -> bytes:
-        """The watch line of the event; cached per type and view until `sent` is called."""
+        """Return the watch line of the event; cached per type and view until `sent` is called."""
         key = (type_, view_key)
         found = self._frames.get(key)
         if found is None:
@@ -113,12 +116,12 @@ class Event:
         self._frames, self.decoded, self._left = {}, {}, None
 
     def _leaving(self) -> Stored:
-        """The object of a DELETED event for a selector: the old state at the new version."""
+        """Return the object of a DELETED event for a selector: the old state at the new version."""
         if self._left is None:
             self._left = (self.old or self.new).at(self.revision)
         return self._left
 
 
 def frame(type_: str, data: bytes) -> bytes:
-    """One line of a watch, without its newline."""
+    """Return one line of a watch, without its newline."""
     return b'{"type":"%s","object":%s}' % (type_.encode(), data)

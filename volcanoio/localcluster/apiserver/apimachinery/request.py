@@ -36,7 +36,7 @@ class User(msgspec.Struct, frozen=True):
         return self.username == ANONYMOUS_NAME
 
     def info(self) -> Manifest:
-        """The UserInfo of reviews, without empty fields."""
+        """Return the UserInfo of reviews, without empty fields."""
         found: Manifest = {"username": self.username}
         if self.uid:
             found["uid"] = self.uid
@@ -58,7 +58,7 @@ REQUEST: Final[ContextVar[ApiRequest | None]] = ContextVar("request", default=No
 
 
 def current_user() -> User:
-    """The user of the current request."""
+    """Return the user of the current request."""
     request = REQUEST.get()
     return OWNER if request is None else request.user
 
@@ -74,12 +74,15 @@ class ApiRequest(msgspec.Struct, frozen=True):
     user: User = OWNER
 
     def first(self, name: str) -> str | None:
-        """The first value of a query parameter."""
+        """Return the first value of a query parameter."""
         values = self.query.get(name)
         return values[0] if values else None
 
     def flag(self, name: str) -> bool:
-        """A boolean parameter as Go parses it: only `0` and `false` are false; absent is false."""
+        """Return a boolean parameter as Go parses it: only `0` and `false` are false.
+
+        Absent is false.
+        """
         value = self.first(name)
         return value is not None and value != "0" and value.lower() != "false"
 

@@ -148,7 +148,10 @@ def compile_version(version: Manifest, spec: Manifest | None = None) -> CustomRe
 
 @lru_cache(maxsize=64)
 def _compiled(schema: bytes, scale: ScalePaths | None) -> CompiledSchema:
-    """A compiled schema, shared by all clusters of a process: it depends on the text of the schema only."""
+    """Return a compiled schema, shared by all clusters of a process.
+
+    It depends only on the text of the schema.
+    """
     return CompiledSchema(msgspec.json.decode(schema), scale)
 
 
@@ -159,7 +162,10 @@ def _scale(given: Manifest | None) -> ScalePaths | None:
 
 
 def resources_of(definition: Manifest) -> tuple[Resource, ...]:
-    """The resources of a definition under its accepted names, the stored version last, served or not."""
+    """Return the resources of a definition under its accepted names.
+
+    The stored version comes last, served or not.
+    """
     spec, terminating = definition["spec"], definition["metadata"].get("deletionTimestamp") is not None
     accepted: Manifest = (definition.get("status") or {}).get("acceptedNames") or {}
     names = accepted if accepted.get("kind") else spec["names"]

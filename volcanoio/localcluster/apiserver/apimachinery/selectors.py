@@ -105,12 +105,12 @@ class _Parser:
 
 
 def _is_word(token: str) -> bool:
-    """Whether a token is a key or a value."""
+    """Return whether a token is a key or a value."""
     return bool(token) and token[0] not in _SYMBOLS
 
 
 def _faults(requirement: Requirement) -> str:
-    """Errors of the values of a requirement."""
+    """Return errors of the values of a requirement."""
     found: list[str] = []
     if requirement.operator in ("Gt", "Lt") and parse_integer(only := requirement.values[0]) is None:
         rule = "for 'Gt', 'Lt' operators, the value must be an integer"
@@ -151,7 +151,7 @@ def field_selector(text: str) -> tuple[tuple[str, bool, str], ...]:
 
 
 def matches_label_selector(selector: Mapping[str, object] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a `metav1.LabelSelector` (matchLabels, matchExpressions) selects the labels; an empty one selects all."""
+    """Return whether a `metav1.LabelSelector` selects the labels; an empty one selects all."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels")
@@ -212,7 +212,7 @@ _READ_FROM = {"status.successful": "status.succeeded"}
 
 
 def text(value: Any) -> str:
-    """The text of a field's value for comparison with selectors."""
+    """Return the text of a field's value for comparison with selectors."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -221,7 +221,10 @@ def text(value: Any) -> str:
 
 
 def reader(paths: tuple[str, ...]) -> Callable[[Manifest], dict[str, str]]:
-    """A function that reads the values at paths of one or two fields; missing ones are empty."""
+    """Return a function that reads the values at paths of one or two fields.
+
+    Missing ones are empty.
+    """
     split = [(path, *_READ_FROM.get(path, path).rpartition(".")[::2], _DEFAULTS.get(path, "")) for path in paths]
 
     def read(obj: Manifest) -> dict[str, str]:
@@ -238,7 +241,10 @@ def reader(paths: tuple[str, ...]) -> Callable[[Manifest], dict[str, str]]:
 
 
 def read_again(paths: Iterable[str]) -> Callable[[Fields | None, Manifest], dict[str, str] | None]:
-    """A function that updates the values of some paths, given all values read before (None: none)."""
+    """Return a function that updates the values of some paths.
+
+    Its first argument is all values read before (None: none).
+    """
     read = reader(tuple(paths))
     return lambda known, obj: None if known is None else {**known, **read(obj)}
 
@@ -282,7 +288,7 @@ class Selection:
         return self._read if self._fields else None
 
     def selects(self, stored: Stored) -> bool:
-        """Whether the object is selected."""
+        """Return whether the object is selected."""
         if self.all:
             return True
         if self.namespace and stored.namespace != self.namespace:

@@ -30,7 +30,7 @@ _STATUS_SCALE = "status scale"
 
 
 def _extension(kind: str, plural: str, subresources: str = "") -> _Row:
-    """A row of a kind that extends the API itself."""
+    """Return a row of a kind that extends the API itself."""
     return _Row(kind, plural, "", subresources, "cluster", "api-extensions")
 
 
@@ -162,27 +162,30 @@ class Registry:
         self.revision = 1
 
     def resources(self) -> tuple[Resource, ...]:
-        """All served resources: built-ins first, then custom ones in the order they were added."""
+        """Return all served resources: built-ins first, then custom ones in order of addition."""
         return tuple(self._by_path.values())
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource served at a path."""
+        """Return the resource served at a path."""
         return self._by_path.get((group, version, plural))
 
     def has_group(self, group: str, *, builtin: bool = False) -> bool:
-        """Whether any resource of the group is served; with `builtin`, any but custom resources."""
+        """Return whether any resource of the group is served.
+
+        With `builtin`, any but custom resources.
+        """
         return any(one.group == group and not (builtin and one.custom) for one in self._by_path.values())
 
     def named(self, name: str) -> Resource | None:
-        """The resource stored under `plural.group`, in its storage version."""
+        """Return the resource stored under `plural.group`, in its storage version."""
         return self._by_name.get(name)
 
     def builtin(self, name: str) -> Resource:
-        """A built-in resource by `plural.group`; raises KeyError."""
+        """Return a built-in resource by `plural.group`; raises KeyError."""
         return self._by_name[name]
 
     def for_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The resource of an apiVersion and kind."""
+        """Return the resource of an apiVersion and kind."""
         return next(
             (one for one in self._by_path.values() if one.kind == kind and one.api_version == api_version), None
         )

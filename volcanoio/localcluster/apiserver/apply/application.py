@@ -29,7 +29,7 @@ _EXPECTED: Final[dict[Scalar, str]] = {
 
 
 def type_problems(type_: Type, value: Any, path: str = "") -> list[str]:
-    """Errors of a value that does not match its type, as texts that begin with the path."""
+    """Return errors of a value that does not match its type, as texts that begin with the path."""
     shape = type_.shape(value)
     if value is None:
         return []
@@ -47,7 +47,7 @@ def type_problems(type_: Type, value: Any, path: str = "") -> list[str]:
 
 
 def problem_summary(found: list[str]) -> str:
-    """Several problems as one text."""
+    """Return several problems as one text."""
     return found[0] if len(found) == 1 else "\n".join(["errors:", *(f"  {one}" for one in found)])
 
 
@@ -95,7 +95,7 @@ def _at(path: str, text: str) -> str:
 
 
 def _scalar_text(scalar: Scalar, value: Any) -> str:
-    """The value as the message for its expected type writes it: its Go type or its text."""
+    """Return the value as the message for its expected type writes it: its Go type or its text."""
     if scalar == "string":
         return f"&value.valueUnstructured{{Value:{_literal(value)}}}"
     if scalar == "boolean":
@@ -108,7 +108,7 @@ def _scalar_text(scalar: Scalar, value: Any) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as Go's %#v writes it."""
+    """Return a value as Go's %#v writes it."""
     if isinstance(value, dict):
         return "map[string]interface {}{" + ", ".join(f"{_go(key)}:{_literal(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list):
@@ -128,7 +128,7 @@ _MAX_ANNOTATIONS: Final = 256 * 1024
 
 
 def unchanged_applied_fields(type_: Type, version: str, live: Manifest) -> FieldSet:
-    """The fields that were applied client-side and have not changed since."""
+    """Return the fields that were applied client-side and have not changed since."""
     text = (live["metadata"].get("annotations") or {}).get(ANNOTATION)
     try:
         applied = decode(text.encode()) if text else None
@@ -144,7 +144,7 @@ def unchanged_applied_fields(type_: Type, version: str, live: Manifest) -> Field
 
 
 def update_last_applied(merged: Manifest, config: Manifest) -> Manifest:
-    """The merged object with an updated last-applied annotation, if it has one."""
+    """Return the merged object with an updated last-applied annotation, if it has one."""
     metadata = merged.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if not annotations.get(ANNOTATION):
@@ -181,7 +181,9 @@ class ApplyRequest(NamedTuple):
 def applied(
     terms: Terms, stored: Terms, live: Manifest, known: Owners, request: ApplyRequest
 ) -> tuple[Manifest | None, Owners]:
-    """The object after an apply, None when it does not change, and its owners; `live` is without managed fields.
+    """Return the object after an apply, None when it does not change, and its owners.
+
+    `live` is without managed fields.
 
     `terms` are those of objects as clients write them, `stored` those of stored objects. Raises ApiError 409 for
     conflicts, 500 for a configuration that does not fit the schema.

@@ -26,7 +26,7 @@ from volcanoio.model.validation.field_errors import FieldError, wrong_type
 
 
 def null_errors(schema: Manifest, obj: Manifest, subresource: str) -> list[FieldError]:
-    """Errors of nulls that the schema neither allows nor replaces by a default."""
+    """Return errors of nulls that the schema neither allows nor replaces by a default."""
     fields: Manifest = schema.get("properties") or {}
     found: list[FieldError] = []
     for name, value in obj.items():
@@ -38,7 +38,7 @@ def null_errors(schema: Manifest, obj: Manifest, subresource: str) -> list[Field
 
 
 def _nulls(schema: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Paths of such nulls, with the expected type."""
+    """Yield the paths of nulls that are neither allowed nor defaulted, with the expected type."""
     if not isinstance(schema, dict):
         return
     if value is None:

@@ -81,7 +81,7 @@ def _yaml(body: bytes) -> Any:
 
 
 def _repeats(body: bytes) -> bool:
-    """Whether an object of the body may contain a key twice; YAML may."""
+    """Return whether an object of the body may contain a key twice; YAML may."""
     repeated = False
 
     def note(pairs: list[tuple[str, Any]]) -> None:

@@ -24,28 +24,28 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def field(name: str) -> str:
-    """The step to a field of an object."""
+    """Return the step to a field of an object."""
     return "f:" + name
 
 
 def item(keys: dict[str, Any]) -> str:
-    """The step to the list item with these keys."""
+    """Return the step to the list item with these keys."""
     return "k:" + _json(keys)
 
 
 @lru_cache(maxsize=4096)
 def named_item(key: str, value: str) -> str:
-    """The step to an item with one key field, such as a container's name; cached."""
+    """Return the step to an item with one key field, such as a container's name; cached."""
     return item({key: value})
 
 
 def member(value: Any) -> str:
-    """The step to a value of a set."""
+    """Return the step to a value of a set."""
     return "v:" + _json(value)
 
 
 def _json(value: Any) -> str:
-    """JSON as Go writes it into steps, with HTML characters escaped."""
+    """Return JSON as Go writes it into steps, with HTML characters escaped."""
     text = _encode_sorted(value).decode()
     if not text.isascii() or "<" in text or ">" in text or "&" in text:
         for letter, escape in _HTML.items():
@@ -54,7 +54,7 @@ def _json(value: Any) -> str:
 
 
 def canonical(step: str) -> str:
-    """The step in canonical form; raises ValueError for an invalid one."""
+    """Return the step in canonical form; raises ValueError for an invalid one."""
     kind, text = step[:2], step[2:]
     if kind == "f:" or step == SELF:
         return step
@@ -71,7 +71,7 @@ def canonical(step: str) -> str:
 
 
 def shown_step(step: str) -> str:
-    """A step as messages show it: `.name`, `[key="value"]`, `[="value"]`, `[0]`."""
+    """Return a step as messages show it: `.name`, `[key="value"]`, `[="value"]`, `[0]`."""
     kind, text = step[:2], step[2:]
     if kind == "f:":
         return "." + text
@@ -116,7 +116,7 @@ _LEAF: FieldSet = {}
 
 
 def of(*paths: Path) -> FieldSet:
-    """The set of the given paths."""
+    """Return the set of the given paths."""
     found: FieldSet = {}
     for path in paths:
         one: FieldSet = {}
@@ -127,12 +127,12 @@ def of(*paths: Path) -> FieldSet:
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether the field whose subtree is `node` is itself in the set."""
+    """Return whether the field whose subtree is `node` is itself in the set."""
     return not node or SELF in node
 
 
 def contains(fields: FieldSet, path: Path) -> bool:
-    """Whether a path is in the set; the empty path never is."""
+    """Return whether a path is in the set; the empty path never is."""
     for step in path:
         found = fields.get(step)
         if found is None:
@@ -142,7 +142,7 @@ def contains(fields: FieldSet, path: Path) -> bool:
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Paths that are in either set."""
+    """Return paths that are in either set."""
     if not one or not other:
         return one or other
     found = dict(one)
@@ -163,7 +163,7 @@ def _united(ours: FieldSet, theirs: FieldSet) -> FieldSet:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Paths that are in both sets."""
+    """Return paths that are in both sets."""
     found: FieldSet = {}
     for step, ours in one.items():
         theirs = other.get(step)
@@ -178,12 +178,15 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Paths of the first set that are not in the second; parents and children are independent members."""
+    """Return the paths of the first set that are not in the second.
+
+    Parents and children are independent members.
+    """
     return _without(one, other, whole=False)
 
 
 def without_below(one: FieldSet, other: FieldSet) -> FieldSet:
-    """The first without the second's fields and everything below them."""
+    """Return the first without the second's fields and everything below them."""
     return _without(one, other, whole=True)
 
 
@@ -210,7 +213,7 @@ def _without(one: FieldSet, other: FieldSet, *, whole: bool) -> FieldSet:
 
 
 def paths(fields: FieldSet, prefix: Path = ()) -> Iterator[Path]:
-    """All paths, sorted, those of a level before those below it."""
+    """Yield all paths in sorted order, each level before the levels below it."""
     steps = sorted((step for step in fields if step != SELF), key=order)
     for step in steps:
         if is_member(fields[step]):
@@ -220,7 +223,7 @@ def paths(fields: FieldSet, prefix: Path = ()) -> Iterator[Path]:
 
 
 def shown_path(path: Path) -> str:
-    """A path as messages show it: `.spec.containers[name="main"].image`."""
+    """Return a path as messages show it: `.spec.containers[name="main"].image`."""
     return "".join(map(shown_step, path))
 
 

@@ -105,7 +105,10 @@ _ZERO: dict[str, Any] = {
 
 
 def _messages() -> dict[str, dict[str, str]]:
-    """Message → field → the kind of its value and the form of its zero value; includes inlined messages."""
+    """Return message → field → (kind of the value, form of its zero value).
+
+    Includes inlined messages.
+    """
     path = Path(__file__).parents[1] / "data" / "protobuf.json"
     raw: dict[str, dict[str, str]] = msgspec.json.decode(path.read_bytes())["messages"]
 
@@ -151,7 +154,7 @@ def _keep_keys_alone(found: dict[str, dict[str, Any]]) -> None:
 
 
 def _reference(prop: dict[str, Any]) -> str:
-    """The name of the schema of a property, of its items or of its values."""
+    """Return the name of the schema of a property, of its items or of its values."""
     for holder in (prop, prop.get("items"), prop.get("additionalProperties")):
         if isinstance(holder, dict):
             if isinstance(holder.get("items"), dict):
@@ -167,7 +170,7 @@ def _map(schema: dict[str, Any]) -> str:
 
 
 def _list_kind(prop: dict[str, Any]) -> str:
-    """`set` or `map` with its keys; empty for atomic lists and other values."""
+    """Return `set` or `map` with its keys; empty for atomic lists and other values."""
     if prop.get("type") != "array":
         return ""
     stated = prop.get("x-kubernetes-list-type")

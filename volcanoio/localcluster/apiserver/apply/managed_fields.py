@@ -45,12 +45,12 @@ Owners: TypeAlias = dict[Owner, Owned]
 
 
 def applier(manager: str, subresource: str = "") -> Owner:
-    """The owner for applies under a manager's name."""
+    """Return the owner for applies under a manager's name."""
     return Owner(manager, "Apply", "", subresource)
 
 
 def updater(manager: str, version: str, subresource: str = "") -> Owner:
-    """The owner for updates under a manager's name."""
+    """Return the owner for updates under a manager's name."""
     return Owner(manager, "Update", version, subresource)
 
 
@@ -85,7 +85,7 @@ def _order(item: tuple[Owner, Owned]) -> tuple[str, float, str, str, str]:
 
 
 def seconds(time: str) -> float:
-    """A time as seconds since 1970; 0 for none."""
+    """Return a time as seconds since 1970; 0 for none."""
     return float(int(datetime.fromisoformat(time).timestamp())) if time else 0.0
 
 
@@ -120,12 +120,15 @@ def stated(entries: Any) -> Owners | None:
 
 
 def is_reset(entries: Any) -> bool:
-    """Whether a client resets managed fields: by an empty list, or a list of one empty entry."""
+    """Return whether a client resets managed fields.
+
+    It does so by an empty list, or a list of one empty entry.
+    """
     return entries == [] or (isinstance(entries, list) and len(entries) == 1 and not any((entries[0] or {}).values()))
 
 
 def same_but_times(one: Any, other: Any) -> bool:
-    """Whether two lists of entries are equal except for their times."""
+    """Return whether two lists of entries are equal except for their times."""
     if len(one) != len(other):
         return False
     return all({**ours, "time": None} == {**theirs, "time": None} for ours, theirs in zip(one, other, strict=True))

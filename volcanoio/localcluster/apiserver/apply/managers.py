@@ -29,13 +29,16 @@ _OPTIONS: Final = {
 
 
 def current_manager() -> str:
-    """The manager name of the current request; raises ApiError 422 for an invalid one."""
+    """Return the manager name of the current request; raises ApiError 422 for an invalid one."""
     request = REQUEST.get()
     return OURS if request is None else manager_of(request)
 
 
 def manager_of_creation() -> str | None:
-    """The manager of a new object; None for our own components, whose objects are not tracked."""
+    """Return the manager of a new object.
+
+    The result is None for our own components, whose objects are not tracked.
+    """
     request = REQUEST.get()
     if request is None or ("fieldManager" not in request.query and is_ours(request.headers.get("user-agent"))):
         return None
@@ -43,12 +46,15 @@ def manager_of_creation() -> str | None:
 
 
 def is_ours(agent: str | None) -> bool:
-    """Whether the user agent is one of our components: in this process (no agent), or over HTTP."""
+    """Return whether the user agent is one of our components.
+
+    They run in this process (no agent), or use HTTP.
+    """
     return agent is None or agent.startswith("volcanoio/")
 
 
 def manager_of(request: ApiRequest) -> str:
-    """The manager that a request names, else the client program; raises ApiError 422."""
+    """Return the manager that a request names, else the client program; raises ApiError 422."""
     named = request.first("fieldManager")
     if named:
         if found := name_errors(named):
@@ -59,13 +65,13 @@ def manager_of(request: ApiRequest) -> str:
 
 
 def _printable(text: str) -> str:
-    """The printable characters, cut to the maximum length."""
+    """Return the printable characters, cut to the maximum length."""
     found = "".join(letter for letter in text if letter.isprintable())
     return found.encode()[:MAX_LENGTH].decode(errors="ignore")
 
 
 def name_errors(name: str) -> list[FieldError]:
-    """Errors of a manager's name."""
+    """Return errors of a manager's name."""
     found: list[FieldError] = []
     if len(name.encode()) > MAX_LENGTH:
         found.append(too_long("fieldManager", MAX_LENGTH))
@@ -79,7 +85,7 @@ def name_errors(name: str) -> list[FieldError]:
 
 
 def invalid_options(request: ApiRequest, found: list[FieldError]) -> ApiError:
-    """422 for invalid parameters of a request."""
+    """Return a 422 for invalid parameters of a request."""
     kind = _OPTIONS.get(request.method, "UpdateOptions")
     details = {"group": "meta.k8s.io", "kind": kind, "causes": causes(found)}
     return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {summary(found)}', details)

@@ -35,12 +35,12 @@ class Conflicts(Exception):  # noqa: N818 - named for what they are
         self.fields = dict(fields)
 
     def without(self, allowed: FieldSet) -> Conflicts:
-        """The conflicts without the allowed fields."""
+        """Return the conflicts without the allowed fields."""
         left = {owner: field_sets.difference(fields, allowed) for owner, fields in self.fields.items()}
         return Conflicts({owner: fields for owner, fields in left.items() if fields})
 
     def refusal(self) -> ApiError:
-        """409 with every field and its manager (texts: apimachinery `managedfields`)."""
+        """Return a 409 that lists every field and its manager (texts: apimachinery `managedfields`)."""
         named = [(described(owner), owner) for owner in sorted(self.fields, key=_identity)]
         found = [
             (name, field_sets.shown_path(path))
@@ -69,7 +69,7 @@ def _identity(owner: Owner) -> str:
 
 
 def described(owner: Owner) -> str:
-    """A manager as conflicts name it; updates with their version."""
+    """Return a manager as conflicts name it; updates with their version."""
     text = f'"{owner.manager}"'
     if owner.subresource:
         text += f' with subresource "{owner.subresource}"'
@@ -106,7 +106,7 @@ class Terms(NamedTuple):
     """Whether the types may have changed since fields were recorded, as for custom resources."""
 
     def type(self) -> Type:
-        """The type in the write's own version."""
+        """Return the type in the write's own version."""
         found = self.type_of(self.version)
         assert found is not None
         return found
@@ -120,7 +120,10 @@ class Applied(NamedTuple):
 
 
 def update(terms: Terms, live: Manifest, new: Manifest, owners: Owners, author: Author) -> Owners:
-    """The owners after a client replaced `live` by `new`: the author owns what it changed."""
+    """Return the owners after a client replaced `live` by `new`.
+
+    The author owns what it changed.
+    """
     changes, kept = _pass_on(terms, live, new, _reconciled(terms, owners), None)
     taken = field_sets.union(changes.modified, changes.added)
     taken = field_sets.difference(field_sets.without_below(taken, terms.reset), _SERVERS)
@@ -152,7 +155,7 @@ def apply(terms: Terms, live: Manifest, config: Manifest, owners: Owners, author
 
 
 def _reconciled(terms: Terms, owners: Owners) -> Owners:
-    """The owners, adapted to the current schemas; those of unserved versions are dropped."""
+    """Return the owners, adapted to the current schemas; those of unserved versions are dropped."""
     found: Owners = {}
     for owner, owned in owners.items():
         type_ = terms.type_of(owned.version)

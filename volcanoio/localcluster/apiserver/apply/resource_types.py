@@ -42,16 +42,17 @@ def _ownership() -> _Ownership:
 
 @cache
 def builtin_type(resource_name: str, *, written: bool = False) -> Type:
-    """The type of a built-in resource, by `plural.group`; see `named_type`."""
+    """Return the type of a built-in resource, by `plural.group`; see `named_type`."""
     name = type_table().resources.get(resource_name)
     return UNTYPED if name is None else named_type(name, written=written)
 
 
 @cache
 def named_type(name: str, *, written: bool = False) -> Type:
-    """A type of the table, such as `V1PodSpec`.
+    """Return a type of the table, such as `V1PodSpec`.
 
-    `written` is the type of objects as clients write them, in which an empty value counts; without it, of objects as Go
+    `written` is the type of objects as clients write them, in which an empty value counts; without it, of objects
+    as Go
     stores them.
     """
     table, own = type_table(), _ownership()
@@ -95,7 +96,10 @@ _PLAIN_TEXTS: Final = frozenset({"", "byte"})
 
 
 def custom_type(schema: dict[str, Any], *, written: bool = False) -> Type:
-    """The type of a custom resource from its openAPIV3Schema; `written` as for `named_type`."""
+    """Return the type of a custom resource from its openAPIV3Schema.
+
+    `written` as for `named_type`.
+    """
     root = _type(schema, preserve=False)
     root.fields = {**root.fields, **_object_fields()}
     root.fields["metadata"] = named_type("V1ObjectMeta", written=written)
@@ -109,7 +113,7 @@ def _object_fields() -> dict[str, Type]:
 
 
 def _type(schema: dict[str, Any], *, preserve: bool) -> Type:
-    """The type of a schema node; `preserve` is whether unknown fields are kept here."""
+    """Return the type of a schema node; `preserve` is whether unknown fields are kept here."""
     preserve = preserve or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     kind = schema.get("type", "")
     if kind == "string":

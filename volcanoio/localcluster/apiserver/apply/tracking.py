@@ -37,7 +37,10 @@ _types: OrderedDict[tuple[int, bool], tuple[Any, Type]] = OrderedDict()
 
 
 def terms(registry: Registry, resource: Resource, subresource: str = "", *, written: bool = False) -> Terms:
-    """The terms of a write to a resource or its status; `written` as for `resource_types.named_type`."""
+    """Return the terms of a write to a resource or its status.
+
+    `written` as for `resource_types.named_type`.
+    """
     reset = _reset(resource.name, resource.custom is not None, "status" in resource.subresources, subresource)
 
     def type_of(version: str) -> Type | None:
@@ -52,7 +55,7 @@ def terms(registry: Registry, resource: Resource, subresource: str = "", *, writ
 
 
 def type_of_resource(resource: Resource, *, written: bool = False) -> Type:
-    """The type of a resource in its version; types of schemas are cached."""
+    """Return the type of a resource in its version; types of schemas are cached."""
     if resource.custom is None:
         return builtin_type(resource.name, written=written)
     schema = resource.custom.schema
@@ -77,7 +80,7 @@ _ALLOCATED: Final = frozenset({"clusterIP", "clusterIPs", "ipFamilies", "ipFamil
 
 
 def created(core: Core, resource: Resource, obj: Manifest, manager: str) -> list[Manifest]:
-    """The entries of a new object, complete with defaults, that `manager` creates.
+    """Return the entries of a new object, complete with defaults, that `manager` creates.
 
     A client may send entries, for example when it copies an object.
     """
@@ -90,7 +93,7 @@ def created(core: Core, resource: Resource, obj: Manifest, manager: str) -> list
 def updated(
     core: Core, resource: Resource, subresource: str, objects: tuple[Manifest, Manifest], sent: Manifest
 ) -> list[Manifest]:
-    """The entries after an update of an object; empty when it is not tracked (any more).
+    """Return the entries after an update of an object; empty when it is not tracked (any more).
 
     `objects` are the old and the new one, both complete with defaults; the new one has kept what the client cannot
     write, and is without managed fields. `sent` is the object as the client wrote it: owners in other versions are
@@ -125,7 +128,10 @@ def _updated(
 
 
 def _unallocated(service: Manifest, sent: Manifest) -> Manifest:
-    """The Service without allocated fields that are missing in the update: the author does not own them."""
+    """Return the Service without allocated fields that are missing in the update.
+
+    The author does not own them.
+    """
     said, spec = sent.get("spec"), service.get("spec")
     if not isinstance(said, dict) or not isinstance(spec, dict):
         return service
@@ -145,7 +151,9 @@ def write(new: Manifest, old: Manifest, entries: list[Manifest]) -> None:
 
 
 def as_sent(obj: Manifest) -> Manifest:
-    """A copy of the object as a client wrote it, before the server changes it; parts are shared.
+    """Return a copy of the object as a client wrote it, before the server changes it.
+
+    Parts are shared.
 
     The spec of a Service is copied too, because allocation writes into it.
     """
@@ -156,6 +164,6 @@ def as_sent(obj: Manifest) -> Manifest:
 
 
 def bare(obj: Manifest) -> Manifest:
-    """The object without its managed fields; parts are shared."""
+    """Return the object without its managed fields; parts are shared."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": metadata}

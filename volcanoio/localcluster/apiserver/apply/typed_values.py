@@ -27,7 +27,7 @@ class Comparison(NamedTuple):
     added: FieldSet
 
     def without(self, ignored: FieldSet) -> Comparison:
-        """The comparison without these fields and all below them."""
+        """Return the comparison without these fields and all below them."""
         if not ignored:
             return self
         return Comparison(*(field_sets.without_below(one, ignored) for one in self))
@@ -121,7 +121,9 @@ def _by_step(type_: Type, values: list[Any]) -> dict[str, list[Any]]:
 
 
 def _all(type_: Type, value: Any) -> FieldSet:
-    """The path of an added or removed value and all below it, with the zero values that Go writes.
+    """Return the path of an added or removed value and all below it.
+
+    Includes the zero values that Go writes.
 
     Flat code: every new object passes here as a whole.
     """
@@ -146,7 +148,7 @@ def _all(type_: Type, value: Any) -> FieldSet:
 
 
 def _parts_below(type_: Type, value: Any) -> FieldSet:
-    """Everything below a value that is owned by parts, without the value itself."""
+    """Return everything below a value that is owned by parts, without the value itself."""
     return {step: below for step, below in _all(type_, value).items() if step != SELF}
 
 
@@ -211,12 +213,12 @@ def _merge_lists(type_: Type, live: list[Any], config: list[Any]) -> list[Any]:
 
 
 def fields_of(type_: Type, value: Any) -> FieldSet:
-    """The set of leaves and items of an object."""
+    """Return the set of leaves and items of an object."""
     return _fields_below(type_, value) or {}
 
 
 def _fields_below(type_: Type, value: Any) -> FieldSet | None:
-    """The set of a value: `{}` when it is atomic, None when it has no members."""
+    """Return the set of a value: `{}` when it is atomic, None when it has no members."""
     shape = type_.shape(value)
     if shape == "map":
         if type_.atomic_map:
@@ -241,7 +243,7 @@ def _fields(type_: Type, value: dict[str, Any]) -> FieldSet | None:
 
 
 def _items(type_: Type, values: list[Any]) -> FieldSet | None:
-    """The set of list items; several items with the same key are one atomic member."""
+    """Return the set of list items; several items with the same key are one atomic member."""
     items = type_.items
     assert items is not None
     steps = type_.steps(values)
@@ -277,7 +279,7 @@ def reconcile(type_: Type, fields: FieldSet) -> FieldSet:
 
 
 def _type_below(type_: Type, step: str) -> Type | None:
-    """The type of a step's value; None where the schema does not declare it."""
+    """Return the type of a step's value; None where the schema does not declare it."""
     if type_.is_map:
         if is_deduced_map(type_) or step[:2] != "f:":
             return None
@@ -286,7 +288,10 @@ def _type_below(type_: Type, step: str) -> Type | None:
 
 
 def remove(type_: Type, value: Any, gone: FieldSet) -> Any:
-    """The value without these fields and items; null where nothing remains, or where it is atomic."""
+    """Return the value without these fields and items.
+
+    Null where nothing remains, or where it is atomic.
+    """
     if isinstance(value, dict) and type_.is_map:
         return None if type_.atomic_map else _remove_fields(type_, value, gone)
     if isinstance(value, list) and type_.list_kind:
@@ -319,7 +324,10 @@ def _remove_items(type_: Type, values: list[Any], gone: FieldSet) -> list[Any] |
 
 
 def with_parents(type_: Type, fields: FieldSet) -> FieldSet:
-    """The set plus every declared field that has members below it; list items and map keys are not added."""
+    """Return the set plus every declared field that has members below it.
+
+    List items and map keys are not added.
+    """
     found: FieldSet = {}
     for step, below in fields.items():
         if step == SELF or not below:
@@ -339,7 +347,10 @@ def with_parents(type_: Type, fields: FieldSet) -> FieldSet:
 
 
 def as_go_writes(type_: Type, value: Any) -> Any:
-    """The value in Go's form: omitted zero values removed, required ones added; parts are shared."""
+    """Return the value in Go's form: omitted zero values removed, required ones added.
+
+    Parts are shared.
+    """
     if isinstance(value, dict) and type_.is_map:
         omitted = type_.omitted
         found = {

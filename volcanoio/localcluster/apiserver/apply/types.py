@@ -44,11 +44,11 @@ class Type(msgspec.Struct, eq=False):
     key_defaults: dict[str, Any] = {}
 
     def field(self, name: str) -> Type:
-        """The type of a field; undeclared fields have a deduced type."""
+        """Return the type of a field; undeclared fields have a deduced type."""
         return self.fields.get(name) or self.others or DEDUCED
 
     def shape(self, value: Any) -> Shape:
-        """Which of the possible kinds a value has; the first one for null and for other values."""
+        """Return the shape of a value; the type's first shape for null and for other values."""
         if isinstance(value, dict):
             if self.is_map:
                 return "map"
@@ -64,7 +64,10 @@ class Type(msgspec.Struct, eq=False):
         return "list" if self.list_kind else "none"
 
     def step(self, value: Any) -> str:
-        """The step to an item of a list of this type; raises ValueError for an item without its keys."""
+        """Return the step to an item of a list of this type.
+
+        Raises ValueError for an item without its keys.
+        """
         if self.list_kind == "set":
             if isinstance(value, dict | list) or value is None:
                 raise ValueError(_NO_MEMBER[type(value)])
@@ -89,7 +92,7 @@ class Type(msgspec.Struct, eq=False):
         return field_sets.item(found)
 
     def steps(self, values: list[Any]) -> list[str]:
-        """The steps to the items of a list; raises ValueError."""
+        """Return the steps to the items of a list; raises ValueError."""
         return [self.step(value) for value in values]
 
 
@@ -110,5 +113,5 @@ DEDUCED.others = DEDUCED
 
 
 def is_deduced_map(type_: Type) -> bool:
-    """Whether the object has no declared fields and accepts any."""
+    """Return whether the object has no declared fields and accepts any."""
     return type_.others is DEDUCED and not type_.fields

@@ -77,7 +77,7 @@ class Identity:
     account_key: bytes
 
     def server_context(self) -> ssl.SSLContext:
-        """TLS settings for serving."""
+        """Return the TLS settings of the server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.certificate, self.key)
@@ -87,7 +87,7 @@ class Identity:
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """TLS settings for a client that trusts only this server."""
+        """Return the TLS settings of a client that trusts only this server."""
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def issue_client(self, user: str, groups: Sequence[str] = ()) -> ClientCertificate:
@@ -101,7 +101,10 @@ class Identity:
 
 
 def load_or_create(directory: Path) -> Identity:
-    """The identity stored in `directory`, or a new one when there is none, it is damaged or about to expire."""
+    """Return the identity stored in `directory`, or a new one.
+
+    A new one is created when there is none, or it is damaged or about to expire.
+    """
     if not _usable(directory):
         _create(directory)
     if not _clients_usable(directory):
@@ -131,7 +134,10 @@ def _usable(directory: Path) -> bool:
 
 
 def _clients_usable(directory: Path) -> bool:
-    """Whether the files for client certificates and service accounts exist; they are missing in older directories."""
+    """Return whether the files for client certificates and service accounts exist.
+
+    They are missing in older directories.
+    """
     try:
         authority = x509.load_pem_x509_certificate((directory / _CLIENT_CA).read_bytes())
         admin = x509.load_pem_x509_certificate((directory / _ADMIN).read_bytes())
@@ -264,7 +270,9 @@ def render_kubeconfig(
     namespace: str = "default",
     certificate: ClientCertificate | None = None,
 ) -> str:
-    """A kubeconfig in YAML with one cluster, user and context, all named volcanoio. `server` is a URL.
+    """Return a kubeconfig in YAML with one cluster, user and context, all named volcanoio.
+
+    `server` is a URL.
 
     With a client certificate there is a second context that uses it.
     """
@@ -296,7 +304,10 @@ def write_kubeconfig(path: Path, text: str) -> Path:
 
 
 def kubeconfig_port(path: Path) -> int:
-    """The server's port in a kubeconfig of `write_kubeconfig`; 0 when there is none, or it is unreadable."""
+    """Return the server's port in a kubeconfig of `write_kubeconfig`.
+
+    The result is 0 when there is none, or it is unreadable.
+    """
     try:
         clusters = yaml.safe_load(path.read_text(encoding="utf-8"))["clusters"]
         server = next(each["cluster"]["server"] for each in clusters if each["name"] == CONTEXT)

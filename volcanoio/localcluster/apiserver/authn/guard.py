@@ -24,7 +24,7 @@ _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 
 
 def forbidden(user: str, method: str, path: str, query: str) -> ApiError:
-    """403 for a user who may not make the request."""
+    """Return a 403 for a user who may not make the request."""
     parts = path.strip("/").split("/")
     group = ""
     if parts[0] == "api" and len(parts) > 2:
@@ -75,17 +75,20 @@ class Fields(Protocol):
     """Headers that may occur more than once."""
 
     def getall(self, key: str, default: list[str], /) -> list[str]:
-        """All values of a header."""
+        """Return all values of a header."""
         ...
 
 
 def wanted(headers: Mapping[str, str]) -> bool:
-    """Whether a request asks for impersonation; extras alone do not. Names are lower case."""
+    """Return whether a request asks for impersonation.
+
+    Extras alone do not. Names are lower case.
+    """
     return _USER in headers or _GROUP in headers or _UID in headers
 
 
 def impersonated(headers: Mapping[str, str], fields: Fields) -> User | ApiError:
-    """The impersonated user."""
+    """Return the impersonated user."""
     name = headers.get(_USER, "")
     groups = fields.getall(_GROUP, [])
     extra = {
@@ -144,7 +147,7 @@ class Guard:
     account: Callable[[str], User | None] | None = None
 
     def admit(self, call: Call) -> User | ApiError:
-        """The authenticated user, or the refusal."""
+        """Return the authenticated user, or the refusal."""
         headers = call.headers
         host = headers.get("host", "")
         if _host_name(f"//{host}") not in self.hosts:
@@ -165,7 +168,7 @@ class Guard:
         return user
 
     def _user(self, call: Call) -> User | None:
-        """The user of the credentials; None for invalid credentials."""
+        """Return the user of the credentials; None for invalid credentials."""
         if not self.token:
             return OWNER
         scheme, _, token = call.headers.get("authorization", "").partition(" ")
@@ -178,7 +181,10 @@ class Guard:
 
 
 def certificate_user(certificate: Mapping[str, Any]) -> User | None:
-    """The user of a client certificate: common name and organisations; None without a name."""
+    """Return the user of a client certificate: common name and organisations.
+
+    None without a name.
+    """
     names: dict[str, list[str]] = {}
     for part in certificate.get("subject") or ():
         for key, value in part:

@@ -66,7 +66,7 @@ class SigningKey:
         return _JWS.encode(payload, self._key, ALGORITHM, {"kid": self.identifier, "typ": None})
 
     def payload(self, token: str) -> bytes | None:
-        """The payload of a token signed by this key; None for any other."""
+        """Return the payload of a token signed by this key; None for any other."""
         try:
             payload: bytes = _JWS.decode(token, self._key.public_key(), [ALGORITHM])
         except InvalidTokenError:
@@ -74,7 +74,7 @@ class SigningKey:
         return payload
 
     def public_set(self) -> dict[str, list[dict[str, str]]]:
-        """The key set that others verify tokens with."""
+        """Return the key set that others verify tokens with."""
         key = ECAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
         return {"keys": [{**key, "use": "sig", "kid": self.identifier, "alg": ALGORITHM}]}
 
@@ -129,7 +129,7 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 def account_user(namespace: str, name: str, uid: str = "", extra: dict[str, tuple[str, ...]] | None = None) -> User:
-    """The user of a service account."""
+    """Return the user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return User(f"system:serviceaccount:{namespace}:{name}", groups, uid, extra or {})
 
@@ -172,7 +172,7 @@ class Tokens:
         return self.key.sign(msgspec.json.encode(claims))
 
     def user(self, token: str) -> User | None:
-        """The user of a token for this server; None for an invalid one."""
+        """Return the user of a token for this server; None for an invalid one."""
         return self.verify(token, (ISSUER,)).user
 
     def verify(self, token: str, audiences: tuple[str, ...]) -> Verified:
@@ -206,7 +206,7 @@ class Tokens:
         return Verified(account_user(private.namespace, account.name, account.uid, extra), shared)
 
     def _is_bound(self, private: Private) -> bool:
-        """Whether the account and the objects that the token is bound to are unchanged."""
+        """Return whether the account and the objects that the token is bound to are unchanged."""
         account, store = private.serviceaccount, self._store
         found = store.get(Ref("serviceaccounts", private.namespace, account.name))
         if found is None or found.uid != account.uid:
@@ -221,7 +221,7 @@ class Tokens:
         return True
 
     def _claims(self, token: str) -> Claims | None:
-        """The claims of a token; cached, as a client sends the same one with each request."""
+        """Return the claims of a token; cached, as a client sends the same one with each request."""
         if token in self._claims_by_token:
             return self._claims_by_token[token]
         payload = self.key.payload(token)

@@ -58,12 +58,12 @@ _FOLDED: Final = frozenset({"bool", "bytes", "double", "int", "string", "uint"})
 
 
 def literal_issues(node: Node, resolve: Resolve) -> list[Issue]:
-    """Issues of the constants in a tree."""
+    """Return issues of the constants in a tree."""
     return list(_issues(node, resolve, mixed=False))
 
 
 def conversion_error(node: Node) -> str:
-    """The error of a conversion of a constant that fails; empty when all succeed."""
+    """Return the error of a conversion of a constant that fails; empty when all succeed."""
     for call in _calls(node):
         if call.function in {"find", "findAll"} and call.args and isinstance(call.args[0], Literal):
             try:
@@ -85,7 +85,7 @@ _UNKNOWN: Final = object()
 
 
 def _constant(node: Node) -> Any:
-    """The value of a constant, or of a negated one."""
+    """Return the value of a constant, or of a negated one."""
     if isinstance(node, Literal):
         return node.value
     if isinstance(node, Call) and node.function == "-_" and isinstance(node.args[0], Literal):
@@ -114,7 +114,7 @@ def _issues(node: Node, resolve: Resolve, *, mixed: bool) -> Iterator[Issue]:
 
 
 def _mixed(items: list[Node], optional: set[int], resolve: Resolve) -> Iterator[Issue]:
-    """The first item of another type than the first."""
+    """Yield the first item of another type than the first."""
     wanted: Type | None = None
     for at, one in enumerate(items):
         found = resolve(one.type)
@@ -127,7 +127,7 @@ def _mixed(items: list[Node], optional: set[int], resolve: Resolve) -> Iterator[
 
 
 def _format_issues(call: int, template: str, values: ListNode, resolve: Resolve) -> Iterator[Issue]:
-    """Issues of format clauses without a value, or with a value of an unsupported type."""
+    """Yield issues of format clauses whose value is missing or of an unsupported type."""
     used = 0
     for match in CLAUSE.finditer(template):
         if match.group() == "%%":
@@ -201,7 +201,7 @@ class Checker:
         return self.resolved(found)
 
     def resolved(self, found: Type) -> Type:
-        """The final type of a node; unresolved parameters become dyn."""
+        """Return the final type of a node; unresolved parameters become dyn."""
         return self._types.substitute(found, to_dyn=True)
 
     def _check(self, node: Node) -> Type:
@@ -366,7 +366,7 @@ class Checker:
         return most_general(before, found) if self._types.assignable(before, found) else DYN
 
     def _range(self, node: Loop) -> list[Type]:
-        """The types of the macro's variables."""
+        """Return the types of the macro's variables."""
         given = self._types.substitute(self._check(node.range))
         pair = len(node.names) == 2
         if given.kind == "list":

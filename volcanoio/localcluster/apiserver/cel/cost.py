@@ -31,7 +31,7 @@ _KEPT: Final = _WALKED | {"reverse", "flatten", "distinct", "sort", "slice", "re
 
 
 def cost(node: Node) -> float:
-    """The maximal cost of an evaluation; infinite where a size has no bound."""
+    """Return the maximal cost of an evaluation; infinite where a size has no bound."""
     match node:
         case Literal():
             return 0
@@ -56,7 +56,7 @@ def cost(node: Node) -> float:
 
 
 def size(node: Node) -> float:
-    """The maximal number of items or characters of the value."""
+    """Return the maximal number of items or characters of the value."""
     match node:
         case Literal(value=value):
             return len(value) if isinstance(value, str | bytes) else 1
@@ -78,7 +78,7 @@ def _of_type(type_: Type) -> float:
 
 
 def _result(node: Call) -> float:
-    """The maximal size of a call's result."""
+    """Return the maximal size of a call's result."""
     match node.function:
         case "_+_":
             one, other = node.args
@@ -119,7 +119,7 @@ def _call(node: Call) -> float:
 
 
 def _function(node: Call) -> float:
-    """The cost of the function itself."""
+    """Return the cost of the function itself."""
     name, args, target = node.function, node.args, node.target
     texts = bool(args) and args[0].type.kind in {"string", "bytes", "dyn"}
     if name in _COMPARED or (name in _ORDERED and texts):
@@ -160,7 +160,7 @@ def _walks_twice(target: Node, _: list[Node]) -> float:
 
 
 def _compares(target: Node, _: list[Node]) -> float:
-    """The cost of comparing each item with the others."""
+    """Return the cost of comparing each item with the others."""
     if target.type.kind != "list":
         return _scaled(size(target), _TRAVERSAL)
     item = target.type.params[0]
@@ -173,7 +173,7 @@ def _squared(target: Node, _: list[Node]) -> float:
 
 
 def _validates(_: Node, args: list[Node]) -> float:
-    """The cost of a named format: a pattern of up to 128 characters."""
+    """Return the cost of a named format: a pattern of up to 128 characters."""
     return _times(_scaled(size(args[0]), _TRAVERSAL), 128 * _REGEX)
 
 

@@ -42,7 +42,7 @@ _TRAVERSING: Final = frozenset(
 
 
 def compile_node(node: Node) -> Step:
-    """The closure of a node."""
+    """Return the closure of a node."""
     match node:
         case Literal(value=value):
             return lambda _: value
@@ -117,7 +117,7 @@ def _select(node: Select) -> Step:
 
 
 def _has_field(operand: Step, key: str, *, nulls: bool) -> Step:
-    """The macro `has`."""
+    """Compile the macro `has`."""
 
     def test(env: Bindings) -> bool:
         found = operand(env)
@@ -169,7 +169,7 @@ def _call(node: Call) -> Step:
 
 
 def _named(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """The implementation, with the function's name in its errors."""
+    """Return the implementation, with the function's name in its errors."""
 
     def run(*values: Any) -> Any:
         try:
@@ -200,7 +200,7 @@ def _traversing(call: Callable[..., Any], steps: list[Step]) -> Step:
 
 
 def _short(left: Step, right: Step, *, decides: bool) -> Step:
-    """`&&` and `||`: an error on one side is ignored when the other side decides."""
+    """Compile `&&` or `||`: an error on one side is ignored when the other side decides."""
 
     def run(env: Bindings) -> Any:
         try:
@@ -270,7 +270,7 @@ def _map(node: MapNode) -> Step:
 
 
 def _size(node: Node) -> int:
-    """The number of nodes of a tree."""
+    """Return the number of nodes of a tree."""
     match node:
         case Select(operand=operand):
             return 1 + _size(operand)
@@ -304,7 +304,7 @@ def _bind(node: Bind) -> Step:
 
 
 def _loop(node: Loop) -> Step:
-    """A macro: binds its variables for each item, and counts the cost of each turn."""
+    """Compile a macro that binds its variables for each item and counts the cost of each turn."""
     range_step, body = compile_node(node.range), [compile_node(one) for one in node.body]
     cost = 2 + sum(_size(one) for one in node.body)
     first, second = node.slots[0], node.slots[1] if len(node.slots) == 2 else ""
@@ -336,7 +336,7 @@ Turns: TypeAlias = Callable[[Bindings], Iterable[Any]]
 
 
 def _quantifier(*, decides: bool) -> Callable[[Turns, list[Step]], Step]:
-    """`all` and `exists`: errors are ignored when another item decides."""
+    """Compile `all` or `exists`: errors are ignored when another item decides."""
 
     def make(turns: Turns, body: list[Step]) -> Step:
         (condition,) = body
@@ -381,7 +381,7 @@ def _filter(turns: Turns, body: list[Step]) -> Step:
 
 
 def _transform(turns: Turns, body: list[Step]) -> Step:
-    """`map` and `transformList`, with or without a condition."""
+    """Compile `map` or `transformList`, with or without a condition."""
     if len(body) == 1:
         (result,) = body
         return lambda env: [result(env) for _ in turns(env)]

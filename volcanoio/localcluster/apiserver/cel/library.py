@@ -10,7 +10,7 @@ from volcanoio.localcluster.apiserver.cel.signatures import Function, functions
 
 @cache
 def library() -> dict[str, Function]:
-    """All functions by name."""
+    """Return all functions by name."""
     return functions(
         standard.OPERATORS,
         standard.CONVERSIONS,

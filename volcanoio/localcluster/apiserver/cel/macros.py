@@ -67,7 +67,7 @@ def _has(call: Call, issues: list[Issue]) -> Node:
 
 
 def qualified_name(node: Node) -> str:
-    """`a.b.c` for selections from a variable; empty for other nodes."""
+    """Return `a.b.c` for selections from a variable; empty for other nodes."""
     match node:
         case Ident(name=name):
             return name

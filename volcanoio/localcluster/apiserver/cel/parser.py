@@ -50,7 +50,7 @@ class Token(NamedTuple):
 
 
 def tokens(source: str) -> tuple[list[Token], list[Issue]]:
-    """All tokens with an end token, and the issues of invalid text."""
+    """Return all tokens with an end token, and the issues of invalid text."""
     found: list[Token] = []
     issues: list[Issue] = []
     at = 0
@@ -71,7 +71,7 @@ def tokens(source: str) -> tuple[list[Token], list[Issue]]:
 
 
 def text_of(token: str) -> str:
-    """The value of a string literal; raises ValueError for an invalid escape."""
+    """Return the value of a string literal; raises ValueError for an invalid escape."""
     prefix = len(token) - len(token.lstrip("rRbB"))
     raw = "r" in token[:prefix].lower()
     body = token[prefix:]
@@ -81,7 +81,7 @@ def text_of(token: str) -> str:
 
 
 def bytes_of(token: str) -> bytes:
-    """The value of a bytes literal; raises ValueError."""
+    """Return the value of a bytes literal; raises ValueError."""
     text = text_of(token)
     return text.encode("latin-1") if all(ord(one) < 256 for one in text) and "\\" in token else text.encode()
 
@@ -169,7 +169,7 @@ class _Parser:
         return self._tokens[self._at]
 
     def follows(self, text: str) -> bool:
-        """Whether the token after the next one has this text."""
+        """Return whether the token after the next one has this text."""
         return self._tokens[self._at + 1].text == text
 
     def fail(self, what: str, expecting: str) -> None:

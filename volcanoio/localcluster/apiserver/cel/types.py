@@ -61,42 +61,42 @@ _NULLABLE: Final = frozenset({"opaque", "object", "timestamp", "duration", "null
 
 
 def list_of(item: Type) -> Type:
-    """`list(item)`."""
+    """Return the type `list(item)`."""
     return Type("list", "list", (item,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """`map(key, value)`."""
+    """Return the type `map(key, value)`."""
     return Type("map", "map", (key, value))
 
 
 def type_of(inner: Type) -> Type:
-    """The type of a type."""
+    """Return the type of a type."""
     return Type("type", "type", (inner,))
 
 
 def opaque(name: str, *params: Type) -> Type:
-    """A type that only functions can read."""
+    """Return a type that only functions can read."""
     return Type("opaque", name, params)
 
 
 def optional_of(inner: Type) -> Type:
-    """`optional_type(inner)`."""
+    """Return the type `optional_type(inner)`."""
     return opaque("optional_type", inner)
 
 
 def object_of(name: str, fields: Mapping[str, Field]) -> Type:
-    """An object with known fields, by their (escaped) names."""
+    """Return an object with known fields, by their (escaped) names."""
     return Type("object", name, (), fields)
 
 
 def is_optional(one: Type) -> bool:
-    """Whether it is `optional_type(...)`."""
+    """Return whether the type is `optional_type(...)`."""
     return one.kind == "opaque" and one.name == "optional_type"
 
 
 def unwrapped(one: Type) -> Type:
-    """The type inside an optional; other types are returned unchanged."""
+    """Return the type inside an optional; other types are returned unchanged."""
     return one.params[0] if is_optional(one) else one
 
 
@@ -108,12 +108,12 @@ class Unifier:
         self._fresh = 0
 
     def variable(self) -> Type:
-        """A fresh unbound parameter."""
+        """Return a fresh unbound parameter."""
         self._fresh += 1
         return Type("param", f"_var{self._fresh - 1}")
 
     def instance(self, params: tuple[Type, ...]) -> tuple[Type, ...]:
-        """The same signature with fresh parameters."""
+        """Return the same signature with fresh parameters."""
         fresh: dict[Type, Type] = {}
         return tuple(self._renamed(one, fresh) for one in params)
 
@@ -127,7 +127,7 @@ class Unifier:
         return Type(one.kind, one.name, tuple(self._renamed(inner, fresh) for inner in one.params), one.fields)
 
     def substitute(self, one: Type, *, to_dyn: bool = False) -> Type:
-        """The type with bound parameters replaced; unbound ones become dyn on request."""
+        """Return the type with bound parameters replaced; unbound ones become dyn on request."""
         if one in self._bound:
             return self.substitute(self._bound[one], to_dyn=to_dyn)
         if one.kind == "param":
@@ -138,11 +138,11 @@ class Unifier:
         return Type(one.kind, one.name, inner, one.fields, one.most, one.least)
 
     def assignable(self, first: Type, second: Type) -> bool:
-        """Whether the second type is assignable to the first; binds parameters only then."""
+        """Return whether the second type is assignable to the first; binds parameters only then."""
         return self.all_assignable((first,), (second,))
 
     def all_assignable(self, first: tuple[Type, ...], second: tuple[Type, ...]) -> bool:
-        """Whether all types are assignable, pair by pair."""
+        """Return whether all types are assignable, pair by pair."""
         if len(first) != len(second):
             return False
         before = dict(self._bound)
@@ -172,7 +172,7 @@ class Unifier:
         return one == other
 
     def _binds(self, one: Type, param: Type) -> tuple[bool, bool]:
-        """Whether `one` can be bound to the parameter, and whether the parameter was bound before."""
+        """Return whether `one` can be bound to the parameter, and whether it was bound before."""
         if one == param:
             return True, True
         known = self._bound.get(param)
@@ -199,7 +199,7 @@ class Unifier:
 
 
 def most_general(one: Type, other: Type) -> Type:
-    """The more general of two types that fit each other."""
+    """Return the more general of two types that fit each other."""
     return one if _less_specific(one, other) else other
 
 

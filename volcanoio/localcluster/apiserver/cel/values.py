@@ -93,14 +93,14 @@ _ORDERED: Final = frozenset({bool, str, bytes, Duration, Timestamp})
 
 
 def type_name(value: Any) -> str:
-    """The name of the value's type, as `type(value)` shows it."""
+    """Return the name of the value's type, as `type(value)` shows it."""
     if isinstance(value, Opaque):
         return value.kind
     return _TYPE_NAMES.get(type(value), "dyn")
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal: numbers by value, all others only within a type."""
+    """Return whether two values are equal: numbers by value, all others only within a type."""
     kind, other_kind = type(one), type(other)
     if kind in _NUMBERS and other_kind in _NUMBERS:
         return bool(one == other)
@@ -127,14 +127,14 @@ def _equal_lists(one: list[Any], other: list[Any]) -> bool:
 
 
 def contains(items: list[Any], value: Any) -> bool:
-    """Whether an equal value is among the items."""
+    """Return whether an equal value is among the items."""
     if type(value) is str:  # fast path: most values are strings
         return value in items
     return any(equal(one, value) for one in items)
 
 
 def added(one: list[Any], other: list[Any]) -> list[Any]:
-    """`one + other`: appended, or merged when the first is a set or map by its schema."""
+    """Return `one + other`: appended, or merged when the first is a set or map by its schema."""
     if isinstance(one, SetList):
         return SetList([*one, *(item for item in other if not contains(one, item))])
     if isinstance(one, MapList):
@@ -183,7 +183,10 @@ def fitting(value: int, kind: type = int) -> int:
 
 
 def double_text(value: float, most: int = 21) -> str:
-    """A double as Go's `%v` prints it: the shortest form, with an exponent below -4 and from `most` on."""
+    """Return a double as Go's `%v` prints it.
+
+    That is the shortest form, with an exponent below -4 and from `most` on.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -49,7 +49,7 @@ class GarbageCollector:
             self.work.add(ref)
 
     def _lost_owners(self, event: Event) -> bool:
-        """Whether the object has a new owner reference to a missing object."""
+        """Return whether the object has a new owner reference to a missing object."""
         owners = event.new.owners
         if not owners or (event.old is not None and event.old.owners == owners):
             return False
@@ -87,7 +87,7 @@ class GarbageCollector:
         return any(one["uid"] in uids and served(one["apiVersion"], one["kind"]) is None for one in references)
 
     def _is_owner(self, uid: str, dependent: Ref) -> bool:
-        """Whether the owner exists, in the dependent's namespace or cluster-scoped."""
+        """Return whether the owner exists, in the dependent's namespace or cluster-scoped."""
         owner = self._core.store.by_uid(uid)
         return owner is not None and owner.namespace in {"", dependent.namespace}
 

@@ -89,7 +89,7 @@ class NamespaceController:
             self._core.store.put(Ref(_NAME, "", name), obj)
 
     def _conditions(self, known: list[Manifest], left: Counter[str], held: Counter[str]) -> list[Manifest]:
-        """The conditions, with new times where their status changed."""
+        """Return the conditions, with new times where their status changed."""
         before = {one["type"]: one for one in known}
         names = {name: name if "." in name else f"{name}." for name in left}  # as plural.group, empty for core
         remain = ", ".join(f"{names[name]} has {left[name]} resource instances" for name in sorted(left))

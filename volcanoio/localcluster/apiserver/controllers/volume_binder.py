@@ -36,25 +36,25 @@ CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 def requested(claim: Manifest) -> Amount:
-    """The requested size of a claim."""
+    """Return the requested size of a claim."""
     text = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
     return ZERO if text is None else amount(text)
 
 
 def capacity(volume: Manifest) -> Amount:
-    """The size of a volume."""
+    """Return the size of a volume."""
     text = (volume["spec"].get("capacity") or {}).get("storage")
     return ZERO if text is None else amount(text)
 
 
 def class_of(obj: Manifest) -> str:
-    """The class of a claim or a volume; empty for none."""
+    """Return the class of a claim or a volume; empty for none."""
     annotations = obj["metadata"].get("annotations") or {}
     return str(annotations.get(CLASS_ANNOTATION) or obj["spec"].get("storageClassName") or "")
 
 
 def refers_to(volume: Manifest, claim: Manifest) -> bool:
-    """Whether a volume is reserved for this claim, or for a claim of its name."""
+    """Return whether a volume is reserved for this claim, or for a claim of its name."""
     reference, metadata = volume["spec"].get("claimRef"), claim["metadata"]
     if not reference or (reference.get("namespace"), reference.get("name")) != (
         metadata["namespace"],
@@ -65,7 +65,7 @@ def refers_to(volume: Manifest, claim: Manifest) -> bool:
 
 
 def fits(volume: Manifest, claim: Manifest) -> bool:
-    """Whether a volume meets a claim's requirements other than its size."""
+    """Return whether a volume meets a claim's requirements other than its size."""
     spec, wanted = volume["spec"], claim["spec"]
     if (spec.get("volumeMode") or "Filesystem") != (wanted.get("volumeMode") or "Filesystem"):
         return False
@@ -78,7 +78,7 @@ def fits(volume: Manifest, claim: Manifest) -> bool:
 
 
 def best_volume(volumes: Iterable[Manifest], claim: Manifest, *, reserved_only: bool) -> Manifest | None:
-    """The volume for a claim: one reserved for it, else the smallest that fits.
+    """Return the volume for a claim: one reserved for it, else the smallest that fits.
 
     A claim that waits for its first consumer only gets a reserved one (`reserved_only`).
     """
@@ -108,7 +108,7 @@ class Use(NamedTuple):
 
 
 def use_of(stored: Stored) -> Use | None:
-    """The claims that a pod uses; None for a pod without claims."""
+    """Return the claims that a pod uses; None for a pod without claims."""
     if _MARK not in stored.data:
         return None
     pod = stored.decode()
@@ -151,7 +151,7 @@ class Consumers:
                 self._notify(Ref("persistentvolumeclaims", ref.namespace, name))
 
     def uses(self, ref: Ref) -> list[Use]:
-        """The unfinished pods that use a claim."""
+        """Return the unfinished pods that use a claim."""
         mark = f'"{ref.name}"'.encode()
         found = []
         for stored in self._core.store.collection("pods").select(Selection(ref.namespace)):
@@ -292,7 +292,10 @@ class ClaimController:
             self._put(ref, claim | {"status": {**(claim.get("status") or {}), "phase": "Pending"}})
 
     def _volume_for(self, ref: Ref, claim: Manifest) -> Manifest | None:
-        """The volume for a claim, provisioned if necessary; without one an Event gives the reason."""
+        """Return the volume for a claim, provisioned if necessary.
+
+        Without one an Event gives the reason.
+        """
         store = self._core.store
         if name := claim["spec"].get("volumeName"):
             stored = store.get(Ref(VOLUMES, "", name))
@@ -323,13 +326,15 @@ class ClaimController:
         return None
 
     def _candidates(self, ref: Ref) -> list[Manifest]:
-        """Available volumes, and those reserved for claims of this name."""
+        """Return available volumes, and those reserved for claims of this name."""
         names = sorted(self._free | self._reserved.get(ref, set()))
         found = (self._core.store.get(Ref(VOLUMES, "", name)) for name in names)
         return [stored.decode() for stored in found if stored is not None]
 
     def _waits(self, ref: Ref, claim: Manifest, storage_class: Manifest | None, *, known: bool) -> bool:
-        """Whether the claim's class waits for its first consumer, and no scheduled pod uses the claim yet.
+        """Return whether the claim waits for its first consumer.
+
+        That is so when its class requires it and no scheduled pod uses the claim yet.
 
         A scheduler selects no node for a claim of a missing class: there any pod that uses it will do.
         """
@@ -480,7 +485,7 @@ class ClaimController:
 
 
 def _reserved_for(volume: Stored) -> Ref | None:
-    """The claim for which a volume is reserved, or to which it is bound."""
+    """Return the claim for which a volume is reserved, or to which it is bound."""
     if b'"claimRef"' not in volume.data:
         return None
     reference = volume.decode()["spec"].get("claimRef")

@@ -24,7 +24,7 @@ ELSEWHERE: Final = Path("/var/lib/volcanoio/volumes")
 
 
 def default_storage_class() -> Manifest:
-    """The storage class of claims that name none."""
+    """Return the storage class of claims that name none."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -37,7 +37,9 @@ def default_storage_class() -> Manifest:
 
 
 def substitute_class(name: str) -> Manifest:
-    """The class for claims that name a missing class, so that manifests of other clusters run.
+    """Return the class for claims that name a missing class.
+
+    With it, manifests of other clusters run.
 
     In a real cluster such a claim stays pending; here it is bound once a pod uses it.
     """
@@ -79,14 +81,14 @@ def new_volume(core: Core, claim: Manifest, storage_class: Manifest) -> Manifest
 
 
 def claim_reference(claim: Manifest) -> Manifest:
-    """The reference from a volume to its claim."""
+    """Return the reference from a volume to its claim."""
     metadata = claim["metadata"]
     keys = ("namespace", "name", "uid", "resourceVersion")
     return {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **{key: metadata[key] for key in keys}}
 
 
 def is_ours(volume: Manifest) -> bool:
-    """Whether the volume is one of our directories."""
+    """Return whether the volume is one of our directories."""
     return (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY) == PROVISIONER
 
 

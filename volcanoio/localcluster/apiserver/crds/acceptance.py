@@ -45,7 +45,7 @@ def accept(definition: Manifest, others: Iterable[Manifest], now: str) -> None:
 
 
 def is_established(definition: Manifest) -> bool:
-    """Whether the definition is served."""
+    """Return whether the definition is served."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
 

@@ -26,7 +26,10 @@ class Part(NamedTuple):
 
 
 def parts(spec: Manifest, field: str, top: str, inner: str) -> list[Part]:
-    """One part of all versions: `field` of each, reported as `top` where all have the same, else as `inner`."""
+    """Return one part of all versions: `field` of each.
+
+    It is reported as `top` where all versions have the same value, else as `inner`.
+    """
     versions: list[Manifest] = spec.get("versions") or []
     values = [one.get(field) for one in versions]
     if values and all(one == values[0] for one in values):
@@ -35,13 +38,13 @@ def parts(spec: Manifest, field: str, top: str, inner: str) -> list[Part]:
 
 
 def schemas(spec: Manifest) -> list[Part]:
-    """The schemas of all versions."""
+    """Return the schemas of all versions."""
     found = parts(spec, "schema", "validation.openAPIV3Schema", "schema.openAPIV3Schema")
     return [one._replace(value=one.value["openAPIV3Schema"]) for one in found if one.value.get("openAPIV3Schema")]
 
 
 def versions_shown(spec: Manifest) -> list[Manifest]:
-    """The versions as messages show them."""
+    """Return the versions as messages show them."""
     versions: list[Manifest] = spec.get("versions") or []
     shared = {
         field: all(one.get(field) == versions[0].get(field) for one in versions)
@@ -243,7 +246,7 @@ def _wrong_type(value: Any, kind: str, place: _Place) -> FieldTypeError:
 
 
 def format_warnings(new: Manifest, old: Manifest | None) -> list[str]:
-    """Warnings of unknown formats; on an update only of new ones."""
+    """Return warnings of unknown formats; on an update, only of new ones."""
     known = set(_formats(old)) if old is not None else set()
     return [f'unrecognized format "{one}"' for one in _formats(new) if one not in known]
 
@@ -254,7 +257,7 @@ def _formats(definition: Manifest) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _unknown_in(schema: bytes) -> tuple[str, ...]:
-    """Unknown formats of an encoded schema; cached, as a process may serve many clusters."""
+    """Return the unknown formats of an encoded schema; cached for all clusters of the process."""
     return tuple(_unknown(msgspec.json.decode(schema)))
 
 

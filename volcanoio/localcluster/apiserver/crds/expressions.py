@@ -30,7 +30,10 @@ _NAMED: Final = 4
 
 
 def occurrences(times: int | None, least: int) -> float:
-    """How often a value may occur: by the bounds of enclosing lists and maps, or by the request size."""
+    """Return how often a value may occur.
+
+    Bounded by the enclosing lists and maps, or by the request size.
+    """
     return times if times is not None else _REQUEST // (least + 1)
 
 
@@ -48,7 +51,7 @@ class Place(NamedTuple):
     """How often its values may occur; None where a list or map around it is unbounded."""
 
     def many(self, most: Any) -> Place:
-        """The place of a value that occurs up to `most` times in each value of this place."""
+        """Return the place of a value that occurs up to `most` times in each value of this place."""
         known = self.times is not None and isinstance(most, int)
         return self._replace(times=self.times * most if known and self.times is not None else None)
 
@@ -66,7 +69,7 @@ class Costs:
         return [forbidden(path, _excess(what, cost, RULE_LIMIT))] if cost > RULE_LIMIT else []
 
     def total(self) -> list[FieldError]:
-        """Errors of the total cost of all rules."""
+        """Return errors of the total cost of all rules."""
         total = sum(cost for cost, _ in self._seen)
         if total <= SCHEMA_LIMIT:
             return []
@@ -91,7 +94,7 @@ _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInva
 
 
 def rule_text_errors(schema: Manifest, path: str) -> Iterator[FieldError]:
-    """Errors of the texts of rules, without compiling them."""
+    """Yield errors of the texts of rules, without compiling them."""
     for at, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         where = f"{path}.x-kubernetes-validations[{at}]"
         text, message = _text(rule, "rule"), _text(rule, "message")
@@ -126,7 +129,10 @@ def _path_errors(given: str, schema: Manifest, where: str) -> Iterator[FieldErro
 
 
 def rule_errors(schema: Manifest, path: str, type_: Type, place: Place, costs: Costs) -> Iterator[FieldError]:
-    """The rules that do not compile, cost too much, or use oldSelf where there is none."""
+    """Yield errors of rules that do not compile, cost too much, or misuse oldSelf.
+
+    oldSelf is invalid where there is no old value.
+    """
     often = occurrences(place.times, type_.least)
     for at, rule in enumerate(schema["x-kubernetes-validations"]):
         where = f"{path}.x-kubernetes-validations[{at}]"
@@ -158,7 +164,7 @@ def _has_breaks(text: str) -> bool:
 
 
 def _shown(rule: Manifest) -> dict[str, Any]:
-    """A rule as messages show it."""
+    """Return a rule as messages show it."""
     return {
         "Rule": _text(rule, "rule"),
         "Message": _text(rule, "message"),
@@ -173,7 +179,7 @@ _META = frozenset({"metadata", "apiVersion", "kind"})
 
 
 def default_errors(schema: Manifest, path: str) -> list[FieldError]:
-    """Errors of the defaults of a schema."""
+    """Return errors of the defaults of a schema."""
     return list(_below(schema, path, embedded=True))
 
 
@@ -211,7 +217,7 @@ def _check_default(value: Any, schema: Manifest, path: str) -> Iterator[FieldErr
 
 
 def _broken_rules(value: Any, schema: Manifest, path: str) -> list[FieldError]:
-    """Errors of rules for the default, both as a new and as an unchanged value."""
+    """Return errors of rules for the default, both as a new and as an unchanged value."""
     add = compile_rules(schema)
     if add is None:
         return []

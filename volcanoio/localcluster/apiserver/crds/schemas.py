@@ -40,7 +40,10 @@ _known: set[bytes] = set()
 
 
 def without_validated(schema: Manifest) -> Manifest:
-    """The schema with a plain object in place of each part known to be valid; itself when there is none."""
+    """Return the schema with a plain object in place of each part known to be valid.
+
+    Returns the schema itself when there is no such part.
+    """
     return _stripped(schema) if _known and b'"x-kubernetes-validations"' not in _text(schema) else schema
 
 
@@ -68,7 +71,7 @@ def _stripped(schema: Manifest) -> Manifest:
 
 
 def _part(schema: Any) -> Any:
-    """The replacement of a property's schema."""
+    """Return the replacement of a property's schema."""
     if not isinstance(schema, dict) or not ("properties" in schema or "items" in schema):
         return schema
     text = _text(schema)
@@ -78,7 +81,7 @@ def _part(schema: Any) -> Any:
 
 
 def _digests(schema: Manifest) -> Iterator[bytes]:
-    """Digests of the parts of a valid schema that do not depend on their context."""
+    """Yield digests of the parts of a valid schema that do not depend on their context."""
     if any(word in schema for word in _ELSEWHERE):
         return
     for one in (schema.get("properties") or {}).values():
@@ -124,7 +127,7 @@ _OUTSIDE: Final = {
 
 
 def structural_errors(schema: Manifest, path: str) -> list[FieldError]:
-    """Reasons why a schema is not structural, in the order of its text."""
+    """Return the reasons why a schema is not structural, in the order of its text."""
     found = [*_invariants(schema, "root", path), *_completeness(schema, schema, path, path)]
     return sorted(found, key=str)
 
@@ -182,7 +185,7 @@ def _type_errors(schema: Manifest, level: str, path: str) -> Iterator[FieldError
 
 
 def _meta_errors(schema: Manifest, level: str, path: str) -> Iterator[FieldError]:
-    """Errors of apiVersion, kind and metadata of an object."""
+    """Yield errors of apiVersion, kind and metadata of an object."""
     properties = schema.get("properties") or {}
     if level != "root" and not schema.get("x-kubernetes-embedded-resource"):
         return
@@ -206,7 +209,7 @@ def _meta_errors(schema: Manifest, level: str, path: str) -> Iterator[FieldError
 
 
 def _values(schema: Manifest, path: str, *, skip_any: bool, skip_first: bool) -> Iterator[FieldError]:
-    """Errors of the junctors and the pattern of a schema."""
+    """Yield errors of the junctors and the pattern of a schema."""
     if not skip_any:
         for at, one in enumerate(schema.get("anyOf") or ()):
             yield from _nested(one, f"{path}.anyOf[{at}]")
@@ -225,7 +228,7 @@ def _values(schema: Manifest, path: str, *, skip_any: bool, skip_first: bool) ->
 
 
 def _nested(schema: Manifest, path: str, *, skip_any: bool = False) -> Iterator[FieldError]:
-    """Errors of a schema below a junctor, which must not specify the structure of a value."""
+    """Yield errors of a schema below a junctor, which must not specify the structure of a value."""
     yield from _values(schema, path, skip_any=skip_any, skip_first=False)
     if isinstance(schema.get("items"), dict):
         yield from _nested(schema["items"], f"{path}.items")
@@ -240,7 +243,7 @@ def _nested(schema: Manifest, path: str, *, skip_any: bool = False) -> Iterator[
 
 
 def _completeness(values: Manifest, schema: Any, path: str, where: str) -> Iterator[FieldError]:
-    """Errors of fields that only junctors specify."""
+    """Yield errors of fields that only junctors specify."""
     inner = [(f"{where}.not", values["not"])] if isinstance(values.get("not"), dict) else []
     for word in ("allOf", "anyOf", "oneOf"):
         inner += [(f"{where}.{word}[{at}]", one) for at, one in enumerate(values.get(word) or ())]
@@ -287,7 +290,10 @@ class _Faults:
 
 
 def schema_errors(schema: Any, path: str, *, status: bool) -> list[FieldError]:
-    """Errors of the schema of a version; `status` is whether it has the status subresource."""
+    """Return errors of the schema of a version.
+
+    `status` is whether it has the status subresource.
+    """
     if not isinstance(schema, dict):
         return [invalid(path, schema, "must be a schema")]
     if not _errors(without_validated(schema), path, status=status):
@@ -312,7 +318,7 @@ def _errors(schema: Manifest, path: str, *, status: bool) -> list[FieldError]:
 
 
 def _not_schemas(schema: Manifest, path: str) -> Iterator[tuple[str, Any]]:
-    """Paths and values of other types where schemas are expected."""
+    """Yield paths and values of other types where schemas are expected."""
     for where, one in _below(schema, path):
         if isinstance(one, dict):
             yield from _not_schemas(one, where)
@@ -412,7 +418,7 @@ def _check_properties(schema: Manifest, path: str, place: Place, type_: Type | N
 
 
 def _field_errors(schema: Manifest, path: str, place: Place) -> Iterator[FieldError]:
-    """Fields that schemas of definitions do not have, or not with this value."""
+    """Yield errors of fields that schemas of definitions do not have, or not with this value."""
     yield from _value_errors(schema, path, place)
     if isinstance(schema.get("items"), list) and schema["items"]:
         yield forbidden(f"{path}.items", "items must be a schema object and not an array")
@@ -452,7 +458,7 @@ def _wants_type(schema: Manifest, path: str, kind: str, word: str) -> Iterator[F
 
 
 def _list_errors(schema: Manifest, path: str) -> Iterator[FieldError]:
-    """Errors of x-kubernetes-list-type and of its items."""
+    """Yield errors of x-kubernetes-list-type and of its items."""
     list_type, keys, items = (
         schema.get("x-kubernetes-list-type"),
         schema.get("x-kubernetes-list-map-keys") or [],
@@ -500,7 +506,7 @@ def _map_errors(path: str, keys: list[str], items: Any) -> Iterator[FieldError]:
 
 
 def _key_errors(schema: Manifest, path: str) -> Iterator[FieldError]:
-    """Errors of map-list keys that may be missing."""
+    """Yield errors of map-list keys that may be missing."""
     items, list_type = schema.get("items"), schema.get("x-kubernetes-list-type")
     if not isinstance(items, dict) or list_type not in {"set", "map"}:
         return

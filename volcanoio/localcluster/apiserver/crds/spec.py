@@ -30,7 +30,7 @@ _FORM: Final = "; desired format: https://host[/path]"
 
 
 def conversion_errors(conversion: Manifest, path: str) -> Iterator[FieldError]:
-    """Errors of a conversion."""
+    """Yield errors of a conversion."""
     strategy = conversion.get("strategy") or ""
     if not strategy:
         yield required(f"{path}.strategy")
@@ -101,7 +101,7 @@ _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def definition_errors(definition: Manifest) -> list[FieldError]:
-    """Errors of a definition."""
+    """Return errors of a definition."""
     spec = definition.get("spec")
     if not isinstance(spec, dict):
         return [required("spec")]
@@ -190,7 +190,7 @@ def _deprecation_errors(version: Manifest, path: str) -> Iterator[FieldError]:
 
 
 def names_errors(names: Manifest, path: str) -> Iterator[FieldError]:
-    """Errors of spec.names, or of status.acceptedNames."""
+    """Yield errors of spec.names, or of status.acceptedNames."""
     for field in ("plural", "singular"):
         if names.get(field) and (rule := dns1035_rule(names[field])):
             yield invalid(f"{path}.{field}", names[field], rule)
@@ -207,7 +207,7 @@ def names_errors(names: Manifest, path: str) -> Iterator[FieldError]:
 
 
 def _has_status(spec: Manifest, version: Manifest) -> bool:
-    """Whether the version (or any, for a shared schema) has the status subresource."""
+    """Return whether the version (or any, for a shared schema) has the status subresource."""
     if version:
         return (version.get("subresources") or {}).get("status") is not None
     return any((one.get("subresources") or {}).get("status") is not None for one in spec.get("versions") or ())
@@ -309,7 +309,7 @@ def _stored_version_errors(definition: Manifest) -> Iterator[FieldError]:
 
 
 def change_errors(new: Manifest, old: Manifest) -> list[FieldError]:
-    """Errors of an update that changes immutable fields."""
+    """Return errors of an update that changes immutable fields."""
     after, before = new.get("spec") or {}, old["spec"]
     names = after.get("names") or {}
     conditions = (old.get("status") or {}).get("conditions") or ()
@@ -328,7 +328,7 @@ def change_errors(new: Manifest, old: Manifest) -> list[FieldError]:
 
 
 def approval_errors(new: Manifest, old: Manifest | None) -> list[FieldError]:
-    """Errors of a definition in a group of Kubernetes' own without an approval annotation."""
+    """Return errors of a definition in a Kubernetes group without an approval annotation."""
     group = str((new.get("spec") or {}).get("group") or "")
     if not is_protected(group):
         return []
@@ -342,12 +342,12 @@ def approval_errors(new: Manifest, old: Manifest | None) -> list[FieldError]:
 
 
 def is_protected(group: str) -> bool:
-    """Whether the group is k8s.io, kubernetes.io or below."""
+    """Return whether the group is k8s.io, kubernetes.io or below."""
     return any(group == one or group.endswith(f".{one}") for one in ("k8s.io", "kubernetes.io"))
 
 
 def _approval(definition: Manifest) -> tuple[str, str]:
-    """`approved`, `bypassed`, `missing` or `invalid`, and the message for it."""
+    """Return `approved`, `bypassed`, `missing` or `invalid`, and the message for it."""
     value = (definition["metadata"].get("annotations") or {}).get(_APPROVAL) or ""
     must = f'protected groups must have approval annotation "{_APPROVAL}"'
     if not value:
@@ -364,7 +364,7 @@ def _approval(definition: Manifest) -> tuple[str, str]:
 
 
 def approval_condition(definition: Manifest) -> dict[str, str] | None:
-    """The condition of the approval; None for groups that need none."""
+    """Return the condition of the approval; None for groups that need none."""
     if not is_protected(str(definition["spec"].get("group") or "")):
         return None
     state, message = _approval(definition)

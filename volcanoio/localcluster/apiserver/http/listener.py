@@ -189,7 +189,7 @@ async def _pump(request: web.BaseRequest, response: web.StreamResponse, stream: 
 
 
 async def _read_body(request: web.BaseRequest) -> bytes | None:
-    """The body, or None when it is over MAX_REQUEST_BYTES."""
+    """Return the body, or None when it is over MAX_REQUEST_BYTES."""
     if not request.body_exists:
         return b""
     if (request.content_length or 0) > MAX_REQUEST_BYTES:
@@ -220,7 +220,7 @@ async def _compressed(answer: ApiResponse) -> web.Response:
 
 
 def _warnings(texts: tuple[str, ...]) -> CIMultiDict[str]:
-    """`Warning` headers, which kubectl prints (RFC 7234: code 299, agent unknown)."""
+    """Return `Warning` headers, which kubectl prints (RFC 7234: code 299, agent unknown)."""
     quoted = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for text in texts)
     return CIMultiDict(("Warning", f'299 - "{text}"') for text in quoted)
 

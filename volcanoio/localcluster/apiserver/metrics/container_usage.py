@@ -37,12 +37,12 @@ class Usage(NamedTuple):
     memory: int = 0
 
     def resources(self) -> dict[str, str]:
-        """The usage as metrics-server writes it."""
+        """Return the usage as metrics-server writes it."""
         return {"cpu": f"{self.cpu}m", "memory": f"{self.memory // 1024}Ki"}
 
 
 def container_usages(pod: Manifest) -> dict[str, Usage]:
-    """Usage of each running container, by name; sidecars after the others."""
+    """Return the usage of each running container, by name; sidecars after the others."""
     spec, status = pod["spec"], pod.get("status") or {}
     statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     running = {one["name"] for one in statuses if "running" in (one.get("state") or {})}
@@ -64,7 +64,7 @@ def _usage(container: Manifest, annotations: Manifest) -> Usage:
 
 
 def _scaled_quantity(text: object, scale: int) -> int | None:
-    """A quantity times `scale`, rounded up; None when it is missing or invalid."""
+    """Return a quantity times `scale`, rounded up; None when it is missing or invalid."""
     if text is None:
         return None
     try:
@@ -75,7 +75,7 @@ def _scaled_quantity(text: object, scale: int) -> int | None:
 
 
 def total(usages: Iterable[Usage]) -> Usage:
-    """The sum of usages."""
+    """Return the sum of usages."""
     cpu = memory = 0
     for one in usages:
         cpu += one.cpu
@@ -168,7 +168,7 @@ def _stats(usage: Usage, seconds: float, now: str) -> dict[str, Any]:
 
 
 def _resource_metrics(samples: list[_Sample]) -> Iterator[str]:
-    """Text of the kubelet's resource metrics endpoint."""
+    """Yield the text of the kubelet's resource metrics endpoint."""
     yield from _cadvisor(samples)
     yield "# TYPE node_cpu_usage_seconds_total counter"
     yield f"node_cpu_usage_seconds_total {sum(one.cpu_seconds for one in samples):g}"
@@ -177,7 +177,7 @@ def _resource_metrics(samples: list[_Sample]) -> Iterator[str]:
 
 
 def _cadvisor(samples: list[_Sample]) -> Iterator[str]:
-    """Text of the two families of cAdvisor that dashboards use."""
+    """Yield the text of the two families of cAdvisor that dashboards use."""
     yield "# TYPE container_cpu_usage_seconds_total counter"
     for one in samples:
         yield f"container_cpu_usage_seconds_total{one.labels} {one.cpu_seconds:g}"
@@ -266,7 +266,7 @@ class MetricsRoute:
                 yield _stored(target.resource, stored.decode(), now, {"usage": usage})
 
     def _running(self, namespace: str, name: str) -> Iterator[Manifest]:
-        """Running pods, of one namespace and name or ("") of all."""
+        """Yield running pods of one namespace and name, or ("") of all."""
         for (place, called), stored in self._core.store.collection("pods").objects.items():
             if namespace in ("", place) and name in ("", called) and b'"running"' in stored.data:
                 yield stored.decode()

@@ -81,13 +81,13 @@ class Traffic:
         figures.durations.add(seconds)
 
     def answers(self) -> Iterator[tuple[About, int, int]]:
-        """Labels, answer codes and counts of requests."""
+        """Yield labels, answer codes and counts of requests."""
         for about, figures in sorted(self._figures.items(), key=lambda item: item[0]):
             for status, count in sorted(figures.answers.items()):
                 yield about, status, count
 
     def durations(self) -> Iterator[tuple[About, Durations]]:
-        """Histograms by labels; the duration of a watch is that of its connection."""
+        """Yield histograms by labels; the duration of a watch is that of its connection."""
         for about, figures in sorted(self._figures.items(), key=lambda item: item[0]):
             if about.verb != "WATCH":
                 yield about, figures.durations
@@ -116,7 +116,7 @@ class Traffic:
 
 
 def _shape(request: ApiRequest) -> tuple[object, ...]:
-    """The path without names and namespaces: cache key of a request's labels."""
+    """Return the path without names and namespaces, the cache key of a request's labels."""
     parts = request.path.split("/")
     at = 3 if parts[1:2] == ["api"] else 4
     length = len(parts)
@@ -152,7 +152,7 @@ class MetricsPage:
         self._more = more
 
     async def __call__(self, request: ApiRequest) -> ApiResponse | None:
-        """The current metrics; None for any other path."""
+        """Return the current metrics; None for any other path."""
         if request.path != "/metrics" or request.method != "GET":
             return None
         own = "".join(self._lines()).encode()

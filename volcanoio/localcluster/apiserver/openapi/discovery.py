@@ -30,7 +30,7 @@ class Document:
     def answer(
         self, request: ApiRequest, content_type: str = "application/json", headers: Mapping[str, str] | None = None
     ) -> ApiResponse:
-        """The document, or 304 when the client's copy is current."""
+        """Return the document, or 304 when the client's copy is current."""
         etag = f'"{self.digest}"'
         sent = {"ETag": etag, "Vary": "Accept", "Cache-Control": "no-cache, private", **(headers or {})}
         known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
@@ -48,7 +48,10 @@ class Documents:
         self._cache: dict[object, Document] = {}
 
     def get(self, key: object, build: Callable[[], Any]) -> Document:
-        """The document under `key`; `build` returns its bytes or a value for JSON, once per revision."""
+        """Return the document under `key`.
+
+        `build` returns its bytes or a value for JSON, once per revision.
+        """
         if self._revision != self._registry.revision:
             self._cache.clear()
             self._revision = self._registry.revision
@@ -129,11 +132,11 @@ class Discovery:
         return document.answer(request)
 
     def _names(self) -> list[str]:
-        """All named groups: built-ins in their order, then custom ones."""
+        """Return all named groups: built-ins in their order, then custom ones."""
         return list(dict.fromkeys(one.group for one in self._registry.resources() if one.group))
 
     def _versions(self, group: str) -> list[str]:
-        """A group's versions, the preferred one first; empty when it is not served."""
+        """Return a group's versions, the preferred one first; empty when it is not served."""
         found = {one.version for one in self._registry.resources() if one.group == group}
         return sorted(found, key=version_rank, reverse=True)
 
@@ -206,7 +209,7 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
 
 
 def _wanted_form(accept: str) -> str:
-    """The version of aggregated discovery that the client prefers; empty for plain JSON."""
+    """Return the version of aggregated discovery that the client prefers; empty for plain JSON."""
     for media in accept.split(","):
         kind, *parameters = (part.strip() for part in media.split(";"))
         given = dict(parameter.partition("=")[::2] for parameter in parameters)

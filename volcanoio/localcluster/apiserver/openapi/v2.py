@@ -81,7 +81,7 @@ def _text(number: int, text: str) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited protobuf field."""
+    """Return a length-delimited protobuf field."""
     return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(content)) + content
 
 

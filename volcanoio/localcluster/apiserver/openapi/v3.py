@@ -40,7 +40,7 @@ _NAMED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def closure(types: list[str]) -> dict[str, Any]:
-    """Schemas by name of the given types and of all types that they refer to."""
+    """Return the schemas, by name, of the given types and of all types that they refer to."""
     table = type_table()
     found: dict[str, Any] = {}
     waiting = list(types)
@@ -68,7 +68,7 @@ def schema_name(type_: str) -> str:
 
 
 def reference(name: str) -> dict[str, str]:
-    """A reference to a schema of the same document."""
+    """Return a reference to a schema of the same document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -170,7 +170,10 @@ def _custom_schema(one: Resource, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_embedded_meta(schema: Any) -> Any:
-    """The schema with the fields of every object added to embedded ones; other parts are shared."""
+    """Return the schema with the fields of every object added to embedded ones.
+
+    Other parts are shared.
+    """
     if not isinstance(schema, dict):
         return schema
     changed: dict[str, Any] = {}
@@ -200,7 +203,7 @@ def _kind(one: Resource) -> dict[str, str]:
 
 
 def item_path(one: Resource) -> str:
-    """The path of one object, with its variable parts in braces."""
+    """Return the path of one object, with its variable parts in braces."""
     place = "namespaces/{namespace}/" if one.namespaced else ""
     return f"/{_prefix(one)}/{place}{one.plural}/{{name}}"
 

@@ -90,7 +90,7 @@ def _pointer(text: Any) -> list[str]:
 
 
 def _index(parent: Any, key: str) -> Any:
-    """The key in an object, or the position in a list."""
+    """Return the key in an object, or the position in a list."""
     if isinstance(parent, dict):
         return key
     if not isinstance(parent, list):
@@ -151,7 +151,7 @@ def _copy(value: Any) -> Any:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equality of JSON values: unlike Python's, true is not 1."""
+    """Return whether JSON values are equal: unlike in Python, true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

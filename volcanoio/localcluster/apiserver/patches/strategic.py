@@ -95,7 +95,10 @@ def _apply_order(
 
 
 def _replacement(patch: dict[str, Any]) -> dict[str, Any] | None:
-    """The object that the directive `$patch` asks for; None when the patch is to be merged."""
+    """Return the object that the directive `$patch` asks for.
+
+    The result is None when the patch is to be merged.
+    """
     match patch["$patch"]:
         case "replace":
             return {key: _plain(value) for key, value in patch.items() if key != "$patch"}
@@ -194,7 +197,7 @@ def _ordered(items: list[Any], order: list[Any], before: list[Any], merge_key: s
 
 
 def _plain(value: Any) -> Any:
-    """A value without directives and nulls."""
+    """Return a value without directives and nulls."""
     if isinstance(value, dict):
         return {
             key: _plain(one) if isinstance(one, _NESTED) else one
@@ -212,7 +215,10 @@ def _list(value: Any, directive: str) -> list[Any]:
 
 
 def is_plain(body: bytes) -> bool:
-    """Whether the JSON of a patch certainly has no directives and nulls; False may be a false alarm."""
+    """Return whether the JSON of a patch certainly has no directives and nulls.
+
+    False may be a false alarm.
+    """
     return b"null" not in body and b'"$' not in body
 
 
@@ -242,7 +248,10 @@ def _merge_plain(target: dict[str, Any], patch: dict[str, Any], parent: str) -> 
 
 
 def _are_new(known: list[Any], items: list[Any], merge_key: str) -> bool:
-    """Whether no item has the key of an existing or another item, as in a node's first conditions."""
+    """Return whether no item has the key of an existing or another item.
+
+    This is so for a node's first conditions.
+    """
     named = [one.get(merge_key) for one in items if one.__class__ is dict]
     if len(named) != len(items) or None in named or len(set(map(str, named))) != len(named):
         return False

@@ -38,7 +38,9 @@ class Printer(NamedTuple):
 
 
 def column_list(plain: str, wide: str = "", *after: str) -> tuple[Column, ...]:
-    """Columns from comma-separated names; `after` holds further pairs of plain and wide ones.
+    """Return columns from comma-separated names.
+
+    `after` holds further pairs of plain and wide ones.
 
     The first column is the name.
     """
@@ -53,12 +55,12 @@ def column_list(plain: str, wide: str = "", *after: str) -> tuple[Column, ...]:
 
 
 def name_of(obj: Manifest) -> str:
-    """The object's name."""
+    """Return the object's name."""
     return str(obj["metadata"]["name"])
 
 
 def age_of(obj: Manifest, now: datetime) -> str:
-    """The age of an object."""
+    """Return the age of an object."""
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
@@ -139,7 +141,7 @@ def _port(port: Manifest) -> str:
 
 
 def pairs(labels: dict[str, str] | None) -> str:
-    """Labels as a cell shows them."""
+    """Return labels in the form of a cell."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 

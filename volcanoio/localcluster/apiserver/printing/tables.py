@@ -55,7 +55,7 @@ class JsonPath:
         self._steps = tuple(_compile(path.strip().removeprefix("{").removesuffix("}").removeprefix("$")))
 
     def find(self, value: Any) -> list[Any]:
-        """All values at the path, in order; none where a part is missing."""
+        """Return all values at the path, in order; none where a part is missing."""
         found = [value]
         for step in self._steps:
             found = [inner for one in found for inner in step(one)]
@@ -151,7 +151,10 @@ class Tables:
         include_object: str = "Metadata",
         with_columns: bool = True,
     ) -> Manifest:
-        """The Table of `objects`; `include_object` is None, Metadata or Object. The caller adds list metadata."""
+        """Return the Table of `objects`.
+
+        `include_object` is None, Metadata or Object. The caller adds list metadata.
+        """
         printer = self._printer(resource)
         now = self._clock.now()
         return {
@@ -174,7 +177,10 @@ class Tables:
 
 
 def custom_printer(columns: tuple[PrinterColumn, ...]) -> Printer:
-    """The printer of a definition: the name and its own columns, up to the first with an invalid path."""
+    """Return the printer of a definition.
+
+    It prints the name and its own columns, up to the first with an invalid path.
+    """
     definitions = [Column("Name", format="name")]
     cells: list[Callable[[Manifest, datetime], Any]] = []
     for one in columns:
@@ -188,7 +194,7 @@ def custom_printer(columns: tuple[PrinterColumn, ...]) -> Printer:
 
 
 def _cell(column: PrinterColumn) -> Callable[[Manifest, datetime], Any]:
-    """A function that reads a column's first value; raises JsonPathError."""
+    """Return a function that reads a column's first value; raises JsonPathError."""
     path = JsonPath(column.json_path)
     convert: Callable[[Any, datetime], Any] = _CONVERSIONS.get(column.type, _nothing)
 
@@ -200,7 +206,7 @@ def _cell(column: PrinterColumn) -> Callable[[Manifest, datetime], Any]:
 
 
 def _nothing(value: Any, now: datetime) -> None:
-    """The empty cell of a column with an unknown type."""
+    """Return the empty cell of a column with an unknown type."""
 
 
 def _integer(value: Any, _: datetime) -> int | None:

@@ -40,13 +40,13 @@ def _parts(obj: Manifest) -> tuple[Manifest, Manifest]:
 
 
 def _containers(spec: Manifest) -> Row:
-    """Names and images of a template's containers."""
+    """Return names and images of a template's containers."""
     containers = ((spec.get("template") or {}).get("spec") or {}).get("containers") or ()
     return [",".join(one.get("name", "") for one in containers), ",".join(one.get("image", "") for one in containers)]
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A LabelSelector as `-l` accepts it."""
+    """Return a LabelSelector as `-l` accepts it."""
     selector = selector or {}
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for one in selector.get("matchExpressions") or ():
@@ -149,7 +149,7 @@ def _endpoint_slice(obj: Manifest, now: datetime) -> Row:
 
 
 def _some(found: list[str], none: str) -> str:
-    """The first few values, and the number of the others."""
+    """Return the first few values and the number of the others."""
     text = ",".join(found[:_SHOWN])
     return f"{text} + {len(found) - _SHOWN} more..." if len(found) > _SHOWN else text or none
 
@@ -165,7 +165,7 @@ def _revision(obj: Manifest, now: datetime) -> Row:
 
 
 def _counted(columns: tuple[Column, ...], *names: str) -> tuple[Column, ...]:
-    """The columns, with those of these names as integers."""
+    """Return the columns, with those of these names as integers."""
     return tuple(column._replace(type="integer") if column.name in names else column for column in columns)
 
 
@@ -221,7 +221,7 @@ def _spec(obj: Manifest) -> Manifest:
 
 
 def _first(texts: list[str], most: int) -> str:
-    """The first few of several values."""
+    """Return the first few of several values."""
     rest = len(texts) - most
     return ", ".join(texts) if rest <= 0 else f"{', '.join(texts[:most])} + {rest} more..."
 
@@ -278,7 +278,7 @@ def _scaler(obj: Manifest, now: datetime) -> Row:
 
 
 def _metric(wanted: Manifest, found: Manifest) -> str:
-    """Current and target value of a metric, such as `cpu: 30%/80%`."""
+    """Return the current and target value of a metric, such as `cpu: 30%/80%`."""
     kind = wanted.get("type") or ""
     field = kind[:1].lower() + kind[1:]
     target = (wanted.get(field) or {}).get("target") or {}
@@ -332,7 +332,7 @@ def _pod_template(obj: Manifest, _now: datetime) -> Row:
 
 
 def _typed(columns: tuple[Column, ...], **types: str) -> tuple[Column, ...]:
-    """The columns, with the given types by name."""
+    """Return the columns, with the given types by name."""
     return tuple(one._replace(type=types.get(one.name.replace(" ", ""), one.type)) for one in columns)
 
 

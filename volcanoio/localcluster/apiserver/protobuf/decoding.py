@@ -40,7 +40,7 @@ class WireError(ValueError):
 
 
 def fields(data: bytes) -> Iterator[WireField]:
-    """All fields of a message in order; raises WireError."""
+    """Yield all fields of a message in order; raises WireError."""
     at, end = 0, len(data)
     while at < end:
         key = data[at]
@@ -99,12 +99,15 @@ _SIGN: Final = 1 << 63
 
 
 def signed(value: int) -> int:
-    """A 64-bit number in two's complement."""
+    """Return a 64-bit number in two's complement."""
     return value - (_SIGN << 1) if value & _SIGN else value
 
 
 def _moment(data: bytes) -> tuple[datetime, int] | None:
-    """Seconds and nanoseconds of `{1: seconds, 2: nanos}`; None for the zero time, which has no fields."""
+    """Return seconds and nanoseconds of `{1: seconds, 2: nanos}`.
+
+    None for the zero time, which has no fields.
+    """
     found = {number: value for number, _, value in fields(data)}
     if not found:
         return None
@@ -216,7 +219,7 @@ def decode_message(name: str, data: bytes, depth: int = 0) -> Any:
 
 @cache
 def _steps(name: str) -> dict[int, _Step]:
-    """Functions that add each field of a message to an object, by field number."""
+    """Return the functions that add each field of a message to an object, by field number."""
     return {number: _step(field) for number, field in message(name).fields.items()}
 
 
@@ -267,7 +270,7 @@ def _map_step(field: Field) -> _Step:
     name, type_, read = field.name, field.type, _reader(field.type)
 
     def step(found: Manifest, wire: int, value: int | bytes, depth: int) -> None:
-        """An entry is `{1: key, 2: value}`."""
+        """Add an entry `{1: key, 2: value}` to the map."""
         del wire
         parts = {number: part for number, _, part in fields(_bytes(value))}
         item = parts.get(2)
@@ -278,7 +281,7 @@ def _map_step(field: Field) -> _Step:
 
 
 def _reader(type_: str) -> _Read:
-    """The function that reads a value of a type."""
+    """Return the function that reads a value of a type."""
     if type_ in _SCALARS:
         scalar = _SCALARS[type_]
         return lambda value, _: scalar(value)
@@ -317,7 +320,7 @@ def _schema_or_other(type_: str, data: bytes, depth: int) -> Any:
 
 
 def _zero(type_: str) -> Any:
-    """A new zero value of a type."""
+    """Return a new zero value of a type."""
     if type_ in _ZEROS:
         return _ZEROS[type_]
     return PLAIN[type_](b"") if type_ in PLAIN else decode_message(type_, b"")
@@ -394,7 +397,7 @@ _SHOWN_BYTES: Final = 64
 
 
 def is_protobuf(request: ApiRequest) -> bool:
-    """Whether the body is an object in protobuf; a patch never is."""
+    """Return whether the body is an object in protobuf; a patch never is."""
     return request.headers.get("content-type", "").startswith(MEDIA_TYPE) and request.method not in {"GET", "PATCH"}
 
 
@@ -421,7 +424,10 @@ def as_json(request: ApiRequest, registry: Registry) -> ApiRequest:
 
 
 def _resource(request: ApiRequest, registry: Registry) -> Resource | None:
-    """The built-in resource whose objects the path accepts; None for others, and for subresources."""
+    """Return the built-in resource whose objects the path accepts.
+
+    The result is None for others, and for subresources.
+    """
     try:
         target = parse(request.path, registry)
     except ApiError:

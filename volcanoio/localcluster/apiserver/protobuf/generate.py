@@ -20,7 +20,7 @@ _BESIDE: Final = ("autoscaling/v1",)
 
 
 def versions() -> tuple[str, ...]:
-    """The groups and versions whose kinds are in the table."""
+    """Return the groups and versions whose kinds are in the table."""
     return tuple(dict.fromkeys([*(one.api_version for one in BUILTINS), *_BESIDE]))
 
 

@@ -60,7 +60,7 @@ def _file() -> _File:
 
 
 def message_of(api_version: str, kind: str) -> str | None:
-    """The message of a kind; None for a kind without one, such as a custom resource."""
+    """Return the message of a kind; None for a kind without one, such as a custom resource."""
     kinds = _file().kinds
     # Options come under the name of the group they are sent to.
     return kinds.get(f"{api_version} {kind}") or (kinds["v1 DeleteOptions"] if kind == "DeleteOptions" else None)
@@ -68,7 +68,7 @@ def message_of(api_version: str, kind: str) -> str | None:
 
 @cache
 def message(name: str) -> Message:
-    """The message of a name."""
+    """Return the message of a name."""
     fields = {number: _field(text) for number, text in _file().messages[name].items()}
     always = tuple(field for field in fields.values() if field.rule is Rule.ALWAYS)
     return Message(fields, always, any(field.name == WHOLE for field in fields.values()))

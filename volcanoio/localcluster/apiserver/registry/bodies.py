@@ -49,7 +49,7 @@ class _Object:
 
 
 def may_repeat(body: bytes, decoded: Any) -> bool:
-    """Whether JSON may contain a key twice; when False it certainly does not.
+    """Return whether JSON may contain a key twice; False is certain, True is not.
 
     Cheaper than decoding: the re-encoded value has as many keys as the text unless some were lost.
     """
@@ -57,7 +57,7 @@ def may_repeat(body: bytes, decoded: Any) -> bool:
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """`duplicate field "PATH"` for each repeated key; empty for invalid JSON."""
+    """Return `duplicate field "PATH"` for each repeated key; empty for invalid JSON."""
     try:
         whole = json.loads(body, object_pairs_hook=_Object)
     except ValueError:
@@ -82,7 +82,7 @@ def _visit(value: Any, path: str, found: list[str]) -> None:
 
 
 def repeated_keys(body: bytes) -> list[str]:
-    """Repeated keys of a YAML mapping, with their lines."""
+    """Return repeated keys of a YAML mapping, with their lines."""
     found: list[str] = []
     waiting: list[Any] = [yaml.compose(body, Loader=yaml.CSafeLoader)]
     while waiting:
@@ -149,7 +149,7 @@ def check_size(request: ApiRequest) -> None:
 
 
 def content_type(request: ApiRequest) -> str:
-    """The body's media type without parameters."""
+    """Return the body's media type without parameters."""
     return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
 
 
@@ -229,7 +229,10 @@ def check_kind(obj: Any, resource: Resource) -> Manifest:
 
 
 def repeated_fields(body: bytes, decoded: Any, validation: FieldValidation) -> list[str]:
-    """Warnings of repeated keys, checked for other programs and under fieldValidation=Strict."""
+    """Return warnings of repeated keys.
+
+    Checked for other programs and under fieldValidation=Strict.
+    """
     request = REQUEST.get()
     if validation != "Strict" and (request is None or is_ours(request.headers.get("user-agent"))):
         return []

@@ -55,7 +55,7 @@ def canonicalise(obj: Manifest, resource: Resource) -> None:
 
 
 def has_zero(value: Manifest) -> bool:
-    """Whether an object has zero or empty values. An empty emptyDir is kept."""
+    """Return whether an object has zero or empty values. An empty emptyDir is kept."""
     for key, one in value.items():
         if not one:
             if key != "emptyDir":

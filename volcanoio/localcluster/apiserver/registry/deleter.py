@@ -92,7 +92,7 @@ class Deleter:
         return self.delete_now(target, stored, options)._replace(warnings=warnings)
 
     def _preview(self, target: Target, stored: Stored, options: DeleteOptions) -> Deleted:
-        """The result of a dry run."""
+        """Return the result of a dry run."""
         obj = stored.decode()
         finalizers = self._finalizers(target, stored, options)
         if target.resource.name == "pods" or finalizers:
@@ -152,7 +152,10 @@ class Deleter:
         return self._put_if_changed(target, stored, obj)
 
     def _finalizers(self, target: Target, stored: Stored, options: DeleteOptions) -> list[str]:
-        """The object's finalizers plus that of the propagation policy, which the garbage collector removes."""
+        """Return the finalizers plus that of the propagation policy.
+
+        The garbage collector removes the latter.
+        """
         found = [name for name in stored.finalizers if stored.deleting or name not in {FOREGROUND, ORPHAN}]
         if target.resource.name == DEFINITIONS and not stored.deleting:
             found = [*found, CLEANUP]
@@ -164,7 +167,7 @@ class Deleter:
         return found
 
     def _grace(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> int:
-        """The grace period in seconds; only pods have one."""
+        """Return the grace period in seconds; only pods have one."""
         if resource.name != "pods":
             return 0
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
@@ -210,7 +213,7 @@ def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) 
 
 
 def status_of(target: Target, deleted: Deleted) -> bytes:
-    """The Status that answers a deletion whose object is gone."""
+    """Return the Status that answers a deletion whose object is gone."""
     details: Manifest = {"name": target.name, "kind": target.resource.plural, "uid": deleted.uid}
     if target.resource.group:
         details["group"] = target.resource.group

@@ -257,7 +257,7 @@ class Dispatcher:
         return stored
 
     async def _answer(self, status: int, target: Target, request: ApiRequest, written: Written) -> ApiResponse:
-        """The written object in the form that the client requests, once it is durable."""
+        """Return the written object in the form that the client requests, once it is durable."""
         await self._core.durable()
         data = written.data
         if self.reader.wants_stored(request, target.resource):
@@ -271,5 +271,5 @@ class Dispatcher:
 
 
 def _is_unrouted(error: ApiError, request: ApiRequest) -> bool:
-    """Whether the real server's router refuses it for a built-in kind, without warnings."""
+    """Return whether the real server's router refuses it for a built-in kind, without warnings."""
     return error.code == 405 or (error.code == 415 and request.method == "PATCH")

@@ -84,7 +84,7 @@ _CONTROLLER = FROM_CORE["reportingComponent"]
 
 
 def create_errors(event: Manifest, namespace: str) -> list[FieldError]:
-    """Validation errors of a new event, under core v1's names."""
+    """Return validation errors of a new event, under core v1's names."""
     found = event_errors(event, namespace, FROM_CORE["reportingComponent"])
     if not event.get("eventTime"):
         found.append(required("eventTime"))
@@ -94,7 +94,7 @@ def create_errors(event: Manifest, namespace: str) -> list[FieldError]:
 
 
 def update_errors(new: Manifest, old: Manifest) -> list[FieldError]:
-    """Errors of forbidden changes, and validation errors after them."""
+    """Return errors of forbidden changes, and validation errors after them."""
     found = event_errors(new, str(old["metadata"].get("namespace", "")), FROM_CORE["reportingComponent"])
     return found + [
         invalid(_CONTROLLER if name == "reportingComponent" else name, new.get(name), "field is immutable")
@@ -152,7 +152,7 @@ class EventsRoute:
         return msgspec.structs.replace(answer, body=_answer(answer.body), warnings=(*warnings, *answer.warnings))
 
     async def _object(self, target: Target, request: ApiRequest) -> tuple[bytes, tuple[str, ...]]:
-        """The object to store, and warnings."""
+        """Return the object to store, and warnings."""
         event, body = bodies.read_object(request, target.resource)
         warnings = bodies.check_fields(event, body, target.resource, field_validation(request))
         core = to_core(event)
@@ -169,7 +169,7 @@ class EventsRoute:
         return encode(core), warnings
 
     async def _patch(self, target: Target, request: ApiRequest) -> bytes:
-        """The translated patch."""
+        """Return the translated patch."""
         if bodies.content_type(request) == ContentType.APPLY_PATCH:
             options(request)
             write_options(request)
@@ -198,7 +198,7 @@ class EventsRoute:
         return encode(patch)
 
     async def _stored(self, path: str) -> Manifest:
-        """The stored event; empty when there is none."""
+        """Return the stored event; empty when there is none."""
         answer = await self._handle(ApiRequest("GET", _CORE + path.removeprefix(_PREFIX)))
         if isinstance(answer, ApiStream) or answer.status != 200:
             return {}
@@ -225,7 +225,7 @@ def _fields(text: str) -> str:
 
 
 def _is_stale(stated: Manifest, known: Manifest) -> bool:
-    """Whether an update is of another object or version, which is reported first."""
+    """Return whether an update is of another object or version; that error is reported first."""
     return any(
         stated.get(key) not in {None, "", known.get(key)} for key in ("uid", "resourceVersion")[: 1 + bool(known)]
     )

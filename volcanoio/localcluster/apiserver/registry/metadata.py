@@ -27,7 +27,10 @@ _FINALIZERS, _OWNERS = "metadata.finalizers", "metadata.ownerReferences"
 
 
 def finalizer_errors(finalizers: Any, *, known: bool) -> list[FieldError]:
-    """Errors of a list of finalizers; with `known` a name without a domain must be one of Kubernetes' own."""
+    """Return errors of a list of finalizers.
+
+    With `known` a name without a domain must be one of Kubernetes' own.
+    """
     if not isinstance(finalizers, list):
         return [invalid(_FINALIZERS, finalizers, "must be a list of names")]
     found = [invalid(_FINALIZERS, name, rule) for name in finalizers if (rule := qualified_rule(str(name)))]
@@ -43,7 +46,7 @@ def finalizer_errors(finalizers: Any, *, known: bool) -> list[FieldError]:
 
 
 def owner_errors(owners: Any) -> list[FieldError]:
-    """Errors of a list of owner references."""
+    """Return errors of a list of owner references."""
     if not isinstance(owners, list):
         return [invalid(_OWNERS, owners, "must be a list of references")]
     found: list[FieldError] = []
@@ -110,7 +113,10 @@ _COUNTED: Final = frozenset(
 
 
 def counts_generations(resource: Resource) -> bool:
-    """Whether the kind has `metadata.generation` (Kubernetes: strategy.go of each kind, PrepareForCreate)."""
+    """Return whether the kind has `metadata.generation`.
+
+    Source: PrepareForCreate in Kubernetes' strategy.go of each kind.
+    """
     known = resource.name in _COUNTED or resource.group == "admissionregistration.k8s.io"
     return known or resource.custom is not None
 
@@ -152,7 +158,7 @@ def prepare_update(new: Manifest, old: Manifest) -> None:
 
 
 def errors(resource: Resource, metadata: Manifest) -> list[FieldError]:
-    """Validation errors of an object's metadata."""
+    """Return validation errors of an object's metadata."""
     name = metadata.get("name")
     found: list[FieldError] = []
     if not isinstance(name, str) or not name:
@@ -177,7 +183,7 @@ def errors(resource: Resource, metadata: Manifest) -> list[FieldError]:
 
 
 def update_errors(metadata: Manifest, old: Stored) -> list[FieldError]:
-    """Errors of forbidden changes of metadata."""
+    """Return errors of forbidden changes of metadata."""
     if not old.deleting:
         return []
     added = sorted(set(metadata.get("finalizers") or ()) - set(old.finalizers))

@@ -70,7 +70,7 @@ _decode_delete = msgspec.json.Decoder(_DeleteBody).decode
 
 
 def dry_run(request: ApiRequest) -> bool:
-    """Whether `dryRun=All` is asked for; raises ApiError 422."""
+    """Return whether the request has `dryRun=All`; raises ApiError 422."""
     return _is_dry_run(request, request.query.get("dryRun", []))
 
 
@@ -97,7 +97,7 @@ def write_options(request: ApiRequest, found: Sequence[FieldError] = ()) -> Writ
 
 
 def field_validation(request: ApiRequest) -> FieldValidation:
-    """The treatment of unknown fields; Warn by default. Raises ApiError 422."""
+    """Return the treatment of unknown fields; Warn by default. Raises ApiError 422."""
     value = request.first("fieldValidation") or "Warn"
     if value in _VALIDATIONS:
         return _VALIDATIONS[value]
@@ -105,7 +105,7 @@ def field_validation(request: ApiRequest) -> FieldValidation:
 
 
 def field_validation_errors(request: ApiRequest) -> list[FieldError]:
-    """Errors of the parameter fieldValidation."""
+    """Return errors of the parameter fieldValidation."""
     value = request.first("fieldValidation")
     known = not value or value in _VALIDATIONS
     return [] if known else [unsupported("fieldValidation", value, ["", *sorted(_VALIDATIONS)])]

@@ -32,7 +32,7 @@ _OPERATION: Final = frozenset({"op", "path", "from", "value"})
 
 
 def patch_warnings(body: bytes, patch: Any, validation: FieldValidation) -> tuple[str, ...]:
-    """Repeated keys, and unknown fields of a JSON patch's operations."""
+    """Return warnings of repeated keys and of unknown fields of a JSON patch's operations."""
     repeated = repeated_fields(body, patch, validation)
     if not isinstance(patch, list):
         return tuple(repeated)
@@ -61,7 +61,7 @@ _APPLY: Final[dict[str, Callable[[Manifest, Any], Any]]] = {
 
 
 def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifest, Any], Any]:
-    """The function that applies the request's type of patch; raises ApiError 415."""
+    """Return the function that applies the request's type of patch; raises ApiError 415."""
     type_ = bodies.content_type(request)
     if type_ not in _APPLY and resource.custom is None:
         raise errors.ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -155,7 +155,10 @@ class Patcher:
 
 
 def _patched(target: Target, current: Stored, apply: Callable[[Manifest, Any], Any], patch: Any) -> Manifest:
-    """The object after the patch, which must still be the one of the URL and of its kind; raises ApiError."""
+    """Return the object after the patch, which must still be the one of the URL and of its kind.
+
+    Raises ApiError.
+    """
     resource, obj = target.resource, current.decode()
     if resource.custom is not None:
         obj = resource.custom.seen(obj, resource.api_version)

@@ -46,7 +46,9 @@ NULL_VALUE = b":null"
 
 
 def at_revision(metadata: msgspec.Raw, known: int, revision: int) -> msgspec.Raw | None:
-    """Stored metadata with another resourceVersion; None when the version is not unique in the text.
+    """Return stored metadata with another resourceVersion.
+
+    None when the version is not unique in the text.
 
     Within a string the quotes would be escaped, so that a single match is the field itself.
     """
@@ -103,7 +105,7 @@ def patch_status(core: Core, target: Target, request: ApiRequest, current: Store
 
 
 def _merge_of(request: ApiRequest) -> _Merge | None:
-    """The merge function of the patch's type; None for other types."""
+    """Return the merge function of the patch's type; None for other types."""
     type_ = request.headers.get("content-type")
     if type_ == ContentType.STRATEGIC_MERGE_PATCH:
         return strategic.apply_plain_status if strategic.is_plain(request.body) else strategic.apply_status
@@ -111,7 +113,7 @@ def _merge_of(request: ApiRequest) -> _Merge | None:
 
 
 def _patch(body: bytes) -> Manifest | None:
-    """The patch, if it is of the status alone and all its types are right."""
+    """Return the patch, if it is of the status alone and all its types are right."""
     try:
         patch = decode(body)
     except errors.MALFORMED:
@@ -198,7 +200,7 @@ class PodCreations:
             _add(self._known, key, _Outcome(spec, status, fields))
 
     def _parts(self, target: Target, request: ApiRequest) -> Parts | None:
-        """The parts of the body, where the result for the spec depends on the spec only."""
+        """Return the parts of the body, where the result for the spec depends on the spec only."""
         core, headers = self._core, request.headers
         if request.query or not is_ours(headers.get("user-agent")):
             return None
@@ -220,7 +222,7 @@ class PodCreations:
         return parts if named else None
 
     def _usual_metadata(self, parts: Parts) -> Manifest | None:
-        """The pod's metadata; None where it is unusual, or where a reviewer reviews the pod."""
+        """Return the pod's metadata; None where it is unusual, or where a reviewer reviews the pod."""
         meta = _metadata(parts["metadata"])
         if meta is None or has_reviewer(self._core.admission, "CREATE", PODS, meta.get("annotations") or {}):
             return None
@@ -254,7 +256,7 @@ class PodCreations:
 
 
 def _metadata(raw: msgspec.Raw) -> Manifest | None:
-    """The metadata, if its types are right, it is canonical, and has common fields only."""
+    """Return the metadata, if its types are right, it is canonical, and has common fields only."""
     data = bytes(raw)
     if b"null" in data or not builtin_types.fits(PODS, b'{"metadata":%s}' % data):
         return None

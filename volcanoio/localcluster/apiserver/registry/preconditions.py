@@ -52,7 +52,7 @@ def check_versions(
 
 
 def uid_errors(current: Stored, uid: str | None) -> list[FieldError]:
-    """Errors of an update that changes the uid; the real server reports it twice."""
+    """Return errors of an update that changes the uid; the real server reports it twice."""
     return [invalid("metadata.uid", uid, "field is immutable")] * 2 if uid and uid != current.uid else []
 
 
@@ -64,26 +64,29 @@ def check_no_uid(target: Target, meta: Manifest) -> None:
 
 
 def identity(meta: Manifest) -> Manifest:
-    """Metadata that admission must not change."""
+    """Return the metadata that admission must not change."""
     keys = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "generation")
     return {key: meta[key] for key in keys if key in meta}
 
 
 def content(resource: Resource, obj: Manifest) -> Any:
-    """The part that a generation counts: all but metadata and, with that subresource, the status."""
+    """Return the part that a generation counts.
+
+    That is all but metadata and, with that subresource, the status.
+    """
     custom_status = resource.custom is not None and not resource.custom.status_subresource
     return {key: value for key, value in obj.items() if key not in _NOT_CONTENT or (custom_status and key == "status")}
 
 
 def unchanged(resource: Resource, new: Any, old: Any) -> bool:
-    """Whether two objects or parts are equal; for custom resources `true` and `1` differ."""
+    """Return whether two objects or parts are equal; for custom resources `true` and `1` differ."""
     if new != old or resource.custom is None:
         return bool(new == old)
     return encode(new) == encode(old) or identical(new, old)  # encodings also differ in types and in order
 
 
 def is_finished(resource: Resource, obj: Manifest) -> bool:
-    """Whether the deletion of a terminating object can be completed."""
+    """Return whether the deletion of a terminating object can be completed."""
     meta = obj["metadata"]
     if meta.get("finalizers") or meta.get("deletionGracePeriodSeconds"):
         return False

@@ -137,16 +137,16 @@ class Reader:
         core.store.observers.append(self._end_unserved)
 
     def rendering(self, request: ApiRequest, resource: Resource) -> Rendering:
-        """The form in which the client requests objects of the resource."""
+        """Return the form in which the client requests objects of the resource."""
         stored = self._core.registry.named(resource.name) or resource
         return rendering(request, resource, self.table, stored.api_version)
 
     def wants_stored(self, request: ApiRequest, resource: Resource) -> bool:
-        """Whether the client requests objects of the resource in their stored form."""
+        """Return whether the client requests objects of the resource in their stored form."""
         return is_stored_form(request, resource, (self._core.registry.named(resource.name) or resource).api_version)
 
     def get(self, target: Target, request: ApiRequest) -> ApiResponse:
-        """One object; raises ApiError 404."""
+        """Return one object; raises ApiError 404."""
         stored = self._core.store.get(target.ref)
         self._reached(self._revision(request, listing=False))
         if stored is None:
@@ -154,7 +154,7 @@ class Reader:
         return ApiResponse(200, self.rendering(request, target.resource).accepted(listed=False).one(stored))
 
     def list(self, target: Target, request: ApiRequest) -> ApiResponse:
-        """A list or a page of one."""
+        """Return a list or a page of one."""
         check_list_options(request, watching=False)
         shown = self.rendering(request, target.resource)
         limit = number(request, "limit")
@@ -182,7 +182,10 @@ class Reader:
         return ApiResponse(200, shown.page(page))
 
     def watch(self, target: Target, request: ApiRequest) -> ApiStream:
-        """A stream of changes; only an ERROR 410 for a start before the window, 504 for one in the future."""
+        """Return a stream of changes.
+
+        A start before the window gives a stream with only an ERROR 410, a start in the future one with 504.
+        """
         check_list_options(request, watching=True)
         store, resource = self._core.store, target.resource
         collection = store.collection(resource.name)
@@ -264,7 +267,7 @@ class Reader:
 
 
 def _refusal(error: errors.ApiError) -> ApiStream:
-    """A watch that only sends an error: the real server has already answered 200 by then."""
+    """Return a watch that only sends an error: the real server has by then answered 200."""
 
     async def lines() -> AsyncIterator[list[bytes]]:
         yield [frame("ERROR", encode(error.status()))]
@@ -273,13 +276,13 @@ def _refusal(error: errors.ApiError) -> ApiStream:
 
 
 def _general(resource: Resource) -> frozenset[str]:
-    """Field selectors that all kinds of the resource's scope support."""
+    """Return the field selectors that all kinds of the resource's scope support."""
     bare = not resource.namespaced if resource.custom is not None else resource.name in WITHOUT_NAMESPACE
     return METADATA - {"metadata.namespace"} if bare else METADATA
 
 
 def _unselectable(resource: Resource, path: str, supported: Iterable[str]) -> errors.ApiError:
-    """The refusal of a field selector, in the words of the kind."""
+    """Return the refusal of a field selector, in the words of the kind."""
     rest = f"; {resource.name} can be selected by {', '.join(sorted(supported))}"
     if resource.custom is None and resource.name not in SELECTABLE:
         names = ", ".join(f'"{one}"' for one in sorted(supported))

@@ -54,7 +54,7 @@ ReplicasOf: TypeAlias = Callable[[str], Path | None]
 
 
 def scale_terms(*, written: bool = False) -> Terms:
-    """The terms of a write to a Scale."""
+    """Return the terms of a write to a Scale."""
 
     def type_of(version: str) -> Type | None:
         return named_type("V1Scale", written=written) if version == API_VERSION else None
@@ -68,7 +68,7 @@ def steps(json_path: str) -> Path:
 
 
 def to_scale(parents: Owners, replicas_of: ReplicasOf) -> Owners:
-    """Owners of a Scale, derived from those of its object."""
+    """Return the owners of a Scale, derived from those of its object."""
     found: Owners = {}
     for owner, owned in parents.items():
         path = replicas_of(owned.version)
@@ -79,7 +79,7 @@ def to_scale(parents: Owners, replicas_of: ReplicasOf) -> Owners:
 
 
 def updated(live: Manifest, new: Manifest, known: Owners, manager: str, now: str) -> Owners:
-    """Owners of a Scale after an update; empty when it is not tracked."""
+    """Return the owners of a Scale after an update; empty when it is not tracked."""
     if not known:
         return {}
     author = managed_fields.Author(managed_fields.updater(manager, API_VERSION, SUBRESOURCE), now)
@@ -87,7 +87,9 @@ def updated(live: Manifest, new: Manifest, known: Owners, manager: str, now: str
 
 
 def to_parent(parents: Owners, scales: Owners, replicas_of: ReplicasOf, version: str) -> list[Manifest]:
-    """metadata.managedFields of an object in `version`, from its owners before and those of its Scale now.
+    """Return metadata.managedFields of an object in `version`.
+
+    They derive from the object's owners before and from the current owners of its Scale.
 
     An updater that keeps the replicas has two entries afterwards, as in Kubernetes, which distinguishes them by the
     version of the Scale meanwhile.
@@ -164,7 +166,7 @@ def _read(target: Target, request: ApiRequest, validation: FieldValidation) -> t
 def _check_fields(
     scale: Manifest, validation: FieldValidation, repeated: Sequence[str] = (), *, patching: bool = False
 ) -> tuple[str, ...]:
-    """Warnings of repeated and unknown fields; raises ApiError under Strict."""
+    """Return warnings of repeated and unknown fields; raises ApiError under Strict."""
     if validation == "Ignore":
         return ()
     found = [*repeated, *(f'unknown field "{path}"' for path in check_part(scale, "V1Scale", "")[0])]
@@ -182,11 +184,11 @@ class Scaler:
         self._writer = writer
 
     def get(self, target: Target) -> bytes:
-        """The Scale of an object."""
+        """Return the Scale of an object."""
         return encode(self._scale(target, self._stored(target).decode()))
 
     async def write(self, target: Target, request: ApiRequest) -> tuple[bytes, tuple[str, ...]]:
-        """PUT or PATCH the Scale; returns the new one and warnings. Raises ApiError."""
+        """Apply a PUT or PATCH to the Scale; returns the new Scale and warnings. Raises ApiError."""
         patching = request.method == "PATCH"
         applying = bodies.content_type(request) == ContentType.APPLY_PATCH and patching
         put: Manifest = {}
@@ -236,12 +238,12 @@ class Scaler:
         return encode(self._scale(target, decode(written.data))), warnings + written.warnings
 
     def _parent_fields(self, target: Target, obj: Manifest, owners: Owners) -> list[Manifest]:
-        """The object's managed fields, given the owners of its Scale."""
+        """Return the object's managed fields, given the owners of its Scale."""
         known = decode_owners(obj["metadata"].get("managedFields"))
         return to_parent(known, owners, self._replicas_of(target), target.resource.api_version)
 
     def _changed(self, target: Target, request: ApiRequest, obj: Manifest, put: Manifest) -> tuple[Any, Owners | None]:
-        """The Scale of a PUT or a patch, and its owners if the object is tracked."""
+        """Return the Scale of a PUT or a patch, and its owners if the object is tracked."""
         live, scale = self._scale(target, obj), put
         if request.method == "PATCH":
             apply = patch_function(request, target.resource)
@@ -253,7 +255,7 @@ class Scaler:
         return scale, updated(live, scale, known, current_manager(), self._core.now())
 
     def _applied(self, target: Target, request: ApiRequest, obj: Manifest) -> tuple[Any, Owners]:
-        """The Scale after an apply, and its owners."""
+        """Return the Scale after an apply, and its owners."""
         options = configuration.options(request)
         config, _ = configuration.read(request, field_validation(request))
         configuration.check_kind(config, API_VERSION, KIND)

@@ -112,7 +112,7 @@ def _invalid(problem: FieldError) -> errors.ApiError:
 
 
 def _bind(core: Core, private: Private, reference: _Reference) -> Private:
-    """The token's claims, bound to an existing object; raises ApiError."""
+    """Return the token's claims, bound to an existing object; raises ApiError."""
     plural = _BOUND.get((reference.api_version, reference.kind))
     if plural is None:
         group, _, version = reference.api_version.rpartition("/")
@@ -237,7 +237,7 @@ class Binder:
     def _bound(
         self, stored: Stored, pod: Parts, placed: msgspec.Raw | Manifest, binding: _Binding, revision: int
     ) -> Stored:
-        """The next version of the pod, bound to its node."""
+        """Return the next version of the pod, bound to its node."""
         status: Manifest = decode(pod["status"]) if "status" in pod else {}
         conditions = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
         scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
@@ -258,14 +258,14 @@ class Binder:
 
 
 def _placed(spec: msgspec.Raw, known: _BindingSpec, node: str) -> msgspec.Raw | Manifest:
-    """The spec with the node's name, appended where it has none yet."""
+    """Return the spec with the node's name, appended where it has none yet."""
     if known.node_name is None and len(bytes(spec)) > len(b"{}"):
         return msgspec.Raw(b'%s,"nodeName":%s}' % (bytes(spec)[:-1], encode(node)))
     return {**decode(spec), "nodeName": node}
 
 
 def _precondition(pod: Stored, what: str, asked: str, found: str) -> str:
-    """The storage's text for a failed precondition, with the key of etcd."""
+    """Return the storage's text for a failed precondition, with the key of etcd."""
     return (
         f"StorageError: invalid object, Code: 4, Key: /registry/pods/{pod.namespace}/{pod.name}, "
         f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {asked}, "
@@ -367,12 +367,12 @@ class Evictor:
 
 
 def _may_evict_unhealthy(budget: Manifest, needed: int, healthy: int) -> bool:
-    """Whether an unhealthy pod may be evicted without counting against the budget."""
+    """Return whether an unhealthy pod may be evicted without counting against the budget."""
     return budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow" or healthy >= needed > 0
 
 
 def _scaled(amount: Any, total: int) -> int:
-    """A count, or a percentage of the total rounded up."""
+    """Return a count, or a percentage of the total rounded up."""
     if isinstance(amount, str) and amount.endswith("%"):
         return -(-total * int(amount[:-1]) // 100)
     return int(amount)
@@ -384,7 +384,10 @@ def _is_ready(pod: Manifest) -> bool:
 
 
 def _is_disruptive(pod: Manifest) -> bool:
-    """Whether the eviction counts against budgets: not for finished, unscheduled or terminating pods."""
+    """Return whether the eviction counts against budgets.
+
+    Finished, unscheduled and terminating pods do not count.
+    """
     phase = (pod.get("status") or {}).get("phase")
     return phase not in {"Succeeded", "Failed", "Pending"} and not pod["metadata"].get("deletionTimestamp")
 

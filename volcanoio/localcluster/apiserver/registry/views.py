@@ -23,7 +23,10 @@ class TableView(Protocol):
     def __call__(
         self, resource: Resource, objects: list[Manifest], *, include_object: str, with_columns: bool
     ) -> Manifest:
-        """The Table; `include_object` is None, Metadata or Object as in the query parameter includeObject."""
+        """Return the Table.
+
+        `include_object` is None, Metadata or Object as in the query parameter includeObject.
+        """
         ...
 
 
@@ -117,7 +120,10 @@ class Rendering:
         return [self._untyped(one.data) for one in items]
 
     def _untyped(self, data: bytes) -> bytes:
-        """A list item without apiVersion and kind, which the list of a built-in kind states once."""
+        """Return a list item without apiVersion and kind.
+
+        The list of a built-in kind states them once.
+        """
         for beginning in self._beginnings:
             if data.startswith(beginning):
                 return b"{" + data[len(beginning) :]
@@ -138,12 +144,15 @@ class Rendering:
 
 
 def is_stored_form(request: ApiRequest, resource: Resource, stored_version: str) -> bool:
-    """Whether a client gets objects in their stored form, as most clients in this process do."""
+    """Return whether a client gets objects in their stored form.
+
+    Most clients in this process do.
+    """
     return request.headers.get("accept", "") in _WHOLE and resource.api_version == stored_version
 
 
 def rendering(request: ApiRequest, resource: Resource, table: TableView | None, stored_version: str) -> Rendering:
-    """The first supported form in the Accept header; raises ApiError 400 and 406."""
+    """Return the first supported form in the Accept header; raises ApiError 400 and 406."""
     form = _form(request.headers.get("accept", ""), table is not None)
     include = (request.first("includeObject") or "Metadata") if form == "Table" else ""
     if include and include not in _INCLUDES:
@@ -154,7 +163,7 @@ def rendering(request: ApiRequest, resource: Resource, table: TableView | None, 
 
 
 def _form(accept: str, has_table: bool) -> str:
-    """`Table`, `PartialObjectMetadata` or its list, or empty for the whole object."""
+    """Return `Table`, `PartialObjectMetadata` or its list, or "" for the whole object."""
     if accept in _WHOLE:
         return ""
     for item in accept.split(","):

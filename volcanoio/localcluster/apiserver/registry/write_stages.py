@@ -47,12 +47,12 @@ class Write:
         return "CREATE" if self.old is None else "UPDATE"
 
     def attributes(self, obj: Manifest) -> Attributes:
-        """The write as webhooks receive it."""
+        """Return the write as webhooks receive it."""
         write = of_target(self.operation, self.target, obj, self.old)
         return replace(write, dry_run=self.dry_run, options=request_options(self.operation))
 
     def request(self, ref: Ref, obj: Manifest) -> AdmissionRequest:
-        """The write as in-process admission receives it."""
+        """Return the write as in-process admission receives it."""
         return AdmissionRequest(
             operation=self.operation,
             group=self.target.resource.group,
@@ -111,7 +111,10 @@ def set_defaults_of_new(core: Core, target: Target, obj: Manifest) -> None:
 
 
 def rule_errors(write: Write, obj: Manifest, *, content: bool = True, warnings: list[str]) -> list[FieldError]:
-    """Validation errors; `content` is whether anything besides metadata and status may have changed."""
+    """Return validation errors.
+
+    `content` is whether anything besides metadata and status may have changed.
+    """
     resource, old = write.target.resource, write.old
     found: list[FieldError] = []
     described = old is None or obj["metadata"] != old["metadata"]
@@ -152,7 +155,7 @@ def check_namespace(core: Core, target: Target, obj: Manifest) -> None:
 
 
 def choose_name(core: Core, target: Target, meta: Manifest) -> Ref:
-    """The key for a new object; a generated name is unused."""
+    """Return the key for a new object; a generated name is unused."""
     store, resource = core.store, target.resource
     name, prefix = meta.get("name"), meta.get("generateName")
     if not name and not prefix and resource.name in NAMED_BY_SERVER:
@@ -177,7 +180,10 @@ def to_storage(core: Core, resource: Resource, obj: Manifest, body: bytes) -> No
 
 
 async def mutated(write: Write, obj: Manifest) -> tuple[Manifest, tuple[str, ...]]:
-    """The object after the mutating webhooks, with defaults again, and their warnings; raises ApiError."""
+    """Return the object after the mutating webhooks, with defaults again, and their warnings.
+
+    Raises ApiError.
+    """
     core, target, old = write.core, write.target, write.old
     resource = target.resource
     if old is None:
@@ -207,18 +213,24 @@ async def mutated(write: Write, obj: Manifest) -> tuple[Manifest, tuple[str, ...
 
 
 async def validated(write: Write, obj: Manifest) -> tuple[str, ...]:
-    """The warnings of the validating webhooks; raises ApiError."""
+    """Return the warnings of the validating webhooks; raises ApiError."""
     return await write.core.webhooks.validate(write.attributes(obj))
 
 
 def defaulted(write: Write, ref: Ref, obj: Manifest) -> Manifest:
-    """The new object with the defaults of in-process admission, which come before the rules."""
+    """Return the new object with the defaults of in-process admission.
+
+    They come before the rules.
+    """
     changed = default_all(write.core.admission, write.request(ref, obj))
     return obj if changed is None else {**changed, "metadata": {**changed["metadata"], **identity(obj["metadata"])}}
 
 
 async def reviewed(write: Write, ref: Ref, obj: Manifest) -> tuple[Manifest | None, tuple[str, ...]]:
-    """The object as in-process admission changed it (None: not at all), and its warnings; raises ApiError."""
+    """Return the object as in-process admission changed it (None: not at all), and its warnings.
+
+    Raises ApiError.
+    """
     resource = write.target.resource
     changed, warnings = await review_all(write.core.admission, resource, write.request(ref, obj))
     if changed is not None:

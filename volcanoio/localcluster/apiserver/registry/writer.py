@@ -160,7 +160,7 @@ class _Creation(_Run):
         canonicalise_write(self._target, obj)
 
     def _managed_fields(self, obj: Manifest) -> list[Manifest] | None:
-        """The managed fields of the new object; None when they are not tracked."""
+        """Return the managed fields of the new object; None when they are not tracked."""
         managed_fields = self._options.managed_fields
         if managed_fields is None and (manager := manager_of_creation()) is not None:
             complete(self._core, self._resource, obj)
@@ -176,7 +176,7 @@ class _Creation(_Run):
             obj["metadata"]["managedFields"] = managed_fields
 
     def _validate(self, ref: Ref, obj: Manifest) -> Manifest:
-        """The object with the defaults of in-process admission, once it is valid."""
+        """Return the object with the defaults of in-process admission, once it is valid."""
         if self._core.admission:
             obj = defaulted(self._write, ref, obj)
         if found := rule_errors(self._write, obj, warnings=self.warnings):
@@ -188,7 +188,7 @@ class _Creation(_Run):
         return obj
 
     async def _admit(self, ref: Ref, obj: Manifest) -> Manifest:
-        """The object after in-process admission and the validating webhooks."""
+        """Return the object after in-process admission and the validating webhooks."""
         core, target = self._core, self._target
         if core.admission:
             changed, more = await reviewed(self._write, ref, obj)
@@ -262,7 +262,10 @@ class _Update(_Run):
             tracking.write(new, old, managed_fields)
 
     async def _admit(self, new: Manifest, found: list[FieldError]) -> tuple[Manifest, bool]:
-        """The valid object after in-process admission, and whether more than its metadata or status changed."""
+        """Return the valid object after in-process admission, and whether its content changed.
+
+        Content is all but its metadata and status.
+        """
         core, target, resource, old = self._core, self._target, self._resource, self._old
         has_changes = self._has_content_changes(new)
         found = found + metadata.update_errors(new["metadata"], self._current)

@@ -22,7 +22,7 @@ _MEANT = {"priorityClass": "priorityClassName", "queueName": "queue"}
 
 
 def unknown_field(path: str, siblings: Iterable[str]) -> str:
-    """`unknown field "spec.x"`, with the known field that was probably meant."""
+    """Return `unknown field "spec.x"`, with the known field that was probably meant."""
     name = path.rpartition(".")[2]
     known = list(siblings)
     meant = _MEANT.get(name)
@@ -34,7 +34,7 @@ def unknown_field(path: str, siblings: Iterable[str]) -> str:
 
 
 def schema_siblings(schema: Manifest, path: str) -> list[str]:
-    """Fields of a structural schema beside the one at `path`."""
+    """Return the fields of a structural schema beside the one at `path`."""
     node = schema
     for part in path.split(".")[:-1]:
         name = part.partition("[")[0]
@@ -70,7 +70,7 @@ class TypeTable(msgspec.Struct, frozen=True):
 
 @cache
 def type_table() -> TypeTable:
-    """The table, read once."""
+    """Return the table, read once."""
     path = Path(__file__).parents[1] / "data" / "builtin_types.json"
     return msgspec.json.decode(path.read_bytes(), type=TypeTable)
 
@@ -117,7 +117,10 @@ def check(resource_name: str, body: bytes, obj: Manifest) -> tuple[list[str], li
 
 
 def fits(resource_name: str, body: bytes) -> bool:
-    """Whether a body of a built-in kind, or of a part of one, has no unknown or wrongly typed fields."""
+    """Return whether a body of a built-in kind has no unknown or wrongly typed fields.
+
+    Also for a part of a body.
+    """
     try:
         _decoder(type_table().resources[resource_name]).decode(body)
     except msgspec.ValidationError:
@@ -176,7 +179,10 @@ def _walk_fields(value: Manifest, type_: str, path: str, unknown: list[str], wro
 
 @cache
 def _inside(name: str) -> dict[str, tuple[str, str]]:
-    """Fields of a type that can hold nulls: their container (`list`, `map` or nothing) and type."""
+    """Return the fields of a type that can hold nulls.
+
+    Each with its container (`list`, `map` or nothing) and type.
+    """
     found: dict[str, tuple[str, str]] = {}
     for field, type_ in type_table().types[name].items():
         shape, _, inner = type_.rpartition("[") if type_.endswith("]") else ("", "", type_)
@@ -205,7 +211,7 @@ def _unset(value: Manifest, type_: str) -> None:
 
 @cache
 def _exact(type_: str) -> Any:
-    """A Python type that accepts no unknown fields, wrong types or nulls."""
+    """Return a Python type that accepts no unknown fields, wrong types or nulls."""
     if type_.startswith("list["):
         return GenericAlias(list, (_exact(type_[5:-1]),))
     if type_.startswith("map["):
@@ -219,7 +225,10 @@ def _exact(type_: str) -> Any:
 
 
 def is_exact(value: Any, type_: str) -> bool:
-    """Whether `check_part` certainly finds nothing; checked in C. The type must not be recursive."""
+    """Return whether `check_part` certainly finds nothing.
+
+    Checked in C. The type must not be recursive.
+    """
     try:
         msgspec.convert(value, _exact(type_))
     except msgspec.ValidationError:

@@ -38,7 +38,7 @@ def compile_unique(schema: dict[str, Any]) -> Unique | None:
 
 
 def _unique_below(below: Subschemas[Unique], own: Unique | None) -> Unique:
-    """The check of a value; `own` checks the list itself."""
+    """Return the check of a value; `own` checks the list itself."""
     fields, each, item = below
 
     def check_fields(value: dict[str, Any], path: str, errors: list[FieldError]) -> None:
@@ -244,7 +244,7 @@ class CompiledSchema:
             self._default(obj)
 
     def validate(self, obj: Manifest, old: Manifest | None, status: bool, warnings: list[str]) -> list[FieldError]:
-        """Errors of an object, or of its status alone if that is written.
+        """Return errors of an object, or of its status alone if that is written.
 
         On an update unchanged values are not validated again; CEL rules that they violate become warnings.
         """
@@ -286,7 +286,7 @@ class CompiledSchema:
 
     @staticmethod
     def _list_errors(unique: Unique, obj: Manifest, old: Manifest | None, errors: list[FieldError]) -> None:
-        """Errors of duplicate list items; on an update only where the old lists had none."""
+        """Add errors of duplicate list items; on an update only where the old lists had none."""
         found: list[FieldError] = []
         unique(obj, "", found)
         if found and old is not None:
@@ -298,7 +298,7 @@ class CompiledSchema:
 
 
 def _at(obj: Manifest, path: str) -> tuple[Any, str]:
-    """The value at a simple path, and the value that blocks the path if it is no object."""
+    """Return the value at a simple path, and the value that blocks the path if it is no object."""
     value: Any = obj
     parts = path.removeprefix(".").split(".")
     for at, part in enumerate(parts):

@@ -60,7 +60,7 @@ _TYPE_META: Final[dict[str, Any]] = {
 
 
 def escaped(name: str) -> str | None:
-    """A field's name as an identifier; None for one that expressions cannot name."""
+    """Return a field's name as an identifier; None for one that expressions cannot name."""
     if name in _RESERVED:
         return f"__{name}__"
     if _NAMEABLE.fullmatch(name) is None:
@@ -69,12 +69,18 @@ def escaped(name: str) -> str | None:
 
 
 def with_type_meta(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a resource with the fields of apiVersion, kind and metadata that expressions see."""
+    """Return the schema of a resource with the metadata that expressions see.
+
+    These are fields of apiVersion, kind and metadata.
+    """
     return {**schema, "properties": {**(schema.get("properties") or {}), **_TYPE_META}}
 
 
 def declare(schema: dict[str, Any], path: str = "self", *, root: bool = False) -> Type | None:
-    """The type of a schema's values; None for those that expressions cannot see. Objects are named by path."""
+    """Return the type of a schema's values.
+
+    The result is None for those that expressions cannot see. Objects are named by path.
+    """
     if schema.get("x-kubernetes-int-or-string"):
         return replace(DYN, most=_text_size(schema), least=1)
     if root:
@@ -128,7 +134,7 @@ def _declare_text(schema: dict[str, Any]) -> Type:
 
 
 def _text_size(schema: dict[str, Any]) -> int:
-    """The size of a text in bytes: a character may have four."""
+    """Return the size of a text in bytes: a character may have four."""
     if schema.get("maxLength") is not None:
         return int(schema["maxLength"]) * 4
     texts = [one for one in schema.get("enum") or () if isinstance(one, str)]

@@ -17,7 +17,7 @@ _MOST: Final = 1e21
 
 
 def identical(one: Any, other: Any) -> bool:
-    """Whether two values are the same, types included."""
+    """Return whether two values are the same, types included."""
     kind = type(one)
     if kind is not type(other):
         return False
@@ -56,14 +56,14 @@ Find: TypeAlias = Callable[[Any], Any]
 
 
 def old_field(old: Any, name: str) -> Any:
-    """The old value of a field."""
+    """Return the old value of a field."""
     if type(old) is dict and name in old:
         return old[name]
     return UNCORRELATED
 
 
 def old_items(schema: dict[str, Any]) -> Callable[[Any], Find]:
-    """For a list's schema: a function from the old list to one that finds the old item of a new one."""
+    """Return, for a list's schema, a function from the old list to a lookup of old items."""
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
     if schema.get("x-kubernetes-list-type") != "map" or not keys:
         return lambda _: _nothing

@@ -97,7 +97,7 @@ def compile_rule(rule: dict[str, Any], type_: Type, schema: dict[str, Any]) -> R
 
 
 def _compile_message(rule: dict[str, Any], variables: dict[str, Type]) -> tuple[Program | None, str]:
-    """The program of the messageExpression, and why it does not compile."""
+    """Return the program of the messageExpression, and the reason why it does not compile."""
     if not rule.get("messageExpression"):
         return None, ""
     try:
@@ -200,7 +200,7 @@ def _items_evaluator(item: Evaluate, correlate: Callable[[Any], Callable[[Any], 
 def _fields(
     rules: dict[str, Any], node: dict[str, Any], type_: Type | None
 ) -> tuple[dict[str, Evaluate], Evaluate | None]:
-    """Compiled rules of properties and of additional ones."""
+    """Return the compiled rules of properties and of additional properties."""
     found: dict[str, Evaluate] = {}
     specified: dict[str, Any] = node.get("properties") or {}
     for name, sub in (rules.get("properties") or {}).items():
@@ -265,7 +265,10 @@ def _own(schema: dict[str, Any], node: dict[str, Any], type_: Type | None, *, ro
 
 
 def _holds(rule: Rule, bindings: dict[str, Any], evaluation: Evaluation) -> bool:
-    """Whether a rule holds; raises EvaluationError with the text to show, and CostExceeded."""
+    """Return whether a rule holds.
+
+    Raises EvaluationError with the text to show, and CostExceeded.
+    """
     if rule.error:
         raise EvaluationError(f"rule compile error: {rule.error}")
     if rule.program is None:
@@ -279,7 +282,7 @@ def _holds(rule: Rule, bindings: dict[str, Any], evaluation: Evaluation) -> bool
 
 
 def _bindings(lift: Convert | None, value: Any, old: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Variables of rules, and those of rules with an optional oldSelf."""
+    """Return the variables of rules, and those of rules with an optional oldSelf."""
     value = lift(value) if lift is not None else value
     if old is None:
         return {"self": value}, {"self": value, "oldSelf": NOTHING}
@@ -303,7 +306,7 @@ _HIDDEN: Final = object()
 
 
 def _broken(rule: Rule, path: str, value: Any, bindings: dict[str, Any], evaluation: Evaluation) -> FieldError:
-    """The error of a rule that does not hold; `value` may be _HIDDEN."""
+    """Return the error of a rule that does not hold; `value` may be _HIDDEN."""
     shows = value is not _HIDDEN
     text = _message(rule, bindings, evaluation)
     if not text:
@@ -323,7 +326,7 @@ def _broken(rule: Rule, path: str, value: Any, bindings: dict[str, Any], evaluat
 
 
 def _message(rule: Rule, bindings: dict[str, Any], evaluation: Evaluation) -> str:
-    """The value of messageExpression; empty when it fails or cannot be shown."""
+    """Return the value of messageExpression; empty when it fails or cannot be shown."""
     if rule.message is None:
         return ""
     try:

@@ -14,7 +14,7 @@ class FieldPathError(ValueError):
 
 
 def resolve(path: str, schema: Any, *, brackets: bool = True) -> tuple[str, dict[str, Any]]:
-    """The path as errors show it, and the schema of the field; raises FieldPathError.
+    """Return the path as errors show it, and the schema of the field; raises FieldPathError.
 
     An invalid schema has no fields: its errors are reported elsewhere.
     """
@@ -42,7 +42,7 @@ def resolve(path: str, schema: Any, *, brackets: bool = True) -> tuple[str, dict
 
 
 def _inside(schema: Any) -> tuple[dict[str, Any], Any]:
-    """The properties of a schema, and its additionalProperties."""
+    """Return the properties of a schema, and its additionalProperties."""
     if not isinstance(schema, dict):
         return {}, None
     fields = schema.get("properties")
@@ -50,7 +50,7 @@ def _inside(schema: Any) -> tuple[dict[str, Any], Any]:
 
 
 def normalized(path: str, schema: dict[str, Any]) -> str:
-    """The path as errors show it; raises FieldPathError."""
+    """Return the path as errors show it; raises FieldPathError."""
     return resolve(path, schema)[0]
 
 

@@ -63,7 +63,7 @@ def parse_url(text: str) -> Parts:
 
 
 def _host_fault(host: str) -> str:
-    """Why a host with its port is invalid; empty when it is valid."""
+    """Return the reason why a host with its port is invalid; empty when it is valid."""
     if HOST.fullmatch(host) is None:
         return f'invalid port ":{host.rpartition(":")[2]}" after host'
     bad = _BAD_HOST.search(host)
@@ -71,7 +71,7 @@ def _host_fault(host: str) -> str:
 
 
 def is_url(text: str) -> bool:
-    """Whether Go's `url.ParseRequestURI` accepts the text."""
+    """Return whether Go's `url.ParseRequestURI` accepts the text."""
     try:
         parse_url(text)
     except ValueError:
@@ -88,7 +88,7 @@ _RULE: Final = (
 
 
 def dns1035_rule(name: str) -> str:
-    """The error of a name; empty when it is valid."""
+    """Return the error of a name; empty when it is valid."""
     wrong = []
     if len(name) > 63:
         wrong.append("must be no more than 63 characters")
@@ -277,7 +277,7 @@ RANGES: Final[dict[str, tuple[float, float]]] = {
 
 
 def known_format(schema: dict[str, object]) -> bool:
-    """Whether the format is defined for the type of a schema (string, or none)."""
+    """Return whether the format is defined for the type of a schema (string, or none)."""
     name, kind = str(schema.get("format") or ""), str(schema.get("type") or "")
     if kind in {"", "string"}:
         return name.replace("-", "") in FORMATS

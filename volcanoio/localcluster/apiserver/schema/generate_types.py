@@ -38,7 +38,10 @@ def main() -> None:
 
 
 def table() -> dict[str, Any]:
-    """`resources`: resource name → type; `types`: type → field → type of the field; `required`: type → fields."""
+    """Return the table of types.
+
+    `resources`: resource name → type; `types`: type → field → type of the field; `required`: type → fields.
+    """
     models = import_module("kubernetes_asyncio.client.models")
     resources = {one.name: name for one in BUILTINS if (name := _model_name(models, one)) is not None}
     types: dict[str, dict[str, str]] = {}
@@ -63,7 +66,7 @@ def _model_name(models: Any, resource: Resource) -> str | None:
 
 
 def _is_required(model: Any, key: str) -> bool:
-    """Whether the field is required: models refuse None for those."""
+    """Return whether the field is required: models refuse None for those."""
     blank = model.__new__(model)
     blank.local_vars_configuration = import_module("kubernetes_asyncio.client").Configuration()
     try:
@@ -74,7 +77,7 @@ def _is_required(model: Any, key: str) -> bool:
 
 
 def _type(field: str, type_: str) -> str:
-    """The model's type in short form.
+    """Return the model's type in short form.
 
     That is: str, int, float, bool, quantity, intorstring, any, list[T], map[T] or a type's name.
     """

@@ -33,7 +33,7 @@ class Match(Protocol):
     """One match of a pattern."""
 
     def group(self) -> str:
-        """The matched text."""
+        """Return the matched text."""
         ...
 
 
@@ -41,11 +41,11 @@ class Pattern(Protocol):
     """A compiled pattern."""
 
     def search(self, text: str) -> Match | None:
-        """The first match."""
+        """Return the first match."""
         ...
 
     def finditer(self, text: str) -> Iterator[Match]:
-        """All matches that do not overlap."""
+        """Yield all matches that do not overlap."""
         ...
 
 
@@ -67,5 +67,5 @@ def compile_pattern(pattern: str) -> Pattern:
 
 
 def _capture_name(rest: str) -> str:
-    """The start of a pattern that Go takes for the name of a group: up to `>`, or all."""
+    """Return the start of a pattern that Go takes for the name of a group: up to `>`, or all."""
     return rest[: rest.find(">") + 1] or rest

@@ -32,7 +32,10 @@ def _compile_skip(schema: dict[str, Any], *, root: bool = False) -> Prune:
 
 
 def _inner(schema: dict[str, Any], *, root: bool) -> tuple[dict[str, Prune | None], dict[str, Any], Prune]:
-    """Pruners of fields (None where one compiles on first use), their schemas, and the pruner of all others."""
+    """Return pruners of fields, their schemas, and the pruner of all other fields.
+
+    A pruner is None where it compiles on first use.
+    """
     specified: dict[str, Any] = schema.get("properties") or {}
     fields: dict[str, Prune | None] = dict.fromkeys(specified)
     if root or schema.get("x-kubernetes-embedded-resource"):

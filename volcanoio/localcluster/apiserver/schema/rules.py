@@ -31,22 +31,22 @@ _Bound: TypeAlias = Callable[[float, bool, str, list[FieldError]], None]
 
 
 def composite(text: str) -> FieldError:
-    """An error of several schemas, or of a schema itself, which has no field."""
+    """Return an error of several schemas, or of a schema itself, which has no field."""
     return FieldError("<nil>", "FieldValueInvalid", f'Invalid value: "": {text}')
 
 
 def is_int(value: Any) -> bool:
-    """Whether Go decodes the number as an int64; larger ones are floats."""
+    """Return whether Go decodes the number as an int64; larger ones are floats."""
     return type(value) is int and INT64[0] <= value <= INT64[1]
 
 
 def is_number(value: Any) -> bool:
-    """Whether a JSON value is a number; booleans are not."""
+    """Return whether a JSON value is a number; booleans are not."""
     return type(value) in {int, float}
 
 
 def go_number(value: float) -> str:
-    """A number as Go's `%v` prints it."""
+    """Return a number as Go's `%v` prints it."""
     if type(value) is int or (math.isfinite(value) and value.is_integer() and abs(value) < 1e21):
         whole = int(value)
         if type(value) is float and abs(whole) >= 10**21:
@@ -121,7 +121,10 @@ def numbers(schema: dict[str, Any]) -> Check | None:
 
 
 def _bounds(schema: dict[str, Any], kind: str, shown_format: str) -> list[_Bound]:
-    """Checks of multipleOf, maximum and minimum; an integer is compared with truncated bounds, as in Go."""
+    """Return checks of multipleOf, maximum and minimum.
+
+    An integer is compared with truncated bounds, as in Go.
+    """
     found: list[_Bound] = []
     for word, (name, check) in _BOUNDED.items():
         bound = schema.get(word)
@@ -233,12 +236,12 @@ def enumeration(schema: dict[str, Any]) -> Check | None:
 
 
 def _equal(value: Any, one: Any) -> bool:
-    """Whether two values are equal: numbers by value, booleans only among themselves."""
+    """Return whether two values are equal: numbers by value, booleans only among themselves."""
     return bool(value == one) if is_number(value) and is_number(one) else identical(value, one)
 
 
 def plain(value: Any) -> str:
-    """A value as Go prints it without quotes."""
+    """Return a value as Go prints it without quotes."""
     if type(value) is str:
         return value
     if value is None or type(value) is bool:

@@ -27,7 +27,7 @@ _ROOT_UNRATCHETED: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def type_name(value: Any) -> str:
-    """The JSON type of a value, as messages name it."""
+    """Return the JSON type of a value, as messages name it."""
     if value is None:
         return "null"
     return _TYPE_NAMES.get(type(value)) or ("integer" if rules.is_int(value) else "number")
@@ -115,7 +115,7 @@ def _type(schema: dict[str, Any]) -> rules.Check | None:
 
 
 def _is_json_integer(value: float) -> bool:
-    """Whether a float is a whole number that JSON can hold exactly."""
+    """Return whether a float is a whole number that JSON can hold exactly."""
     return abs(value) < _EXACT and float(value).is_integer()
 
 
@@ -170,7 +170,10 @@ def _fields(  # noqa: C901 - one closure, called for each object
 
 
 def _fine_kind(schema: dict[str, Any]) -> type | None:
-    """The Python type of always valid values, for the many schemas that only specify a type."""
+    """Return the Python type of always valid values.
+
+    Many schemas only specify a type.
+    """
     return _FINE.get(schema.get("type") or "") if _SAYS_NOTHING.issuperset(schema) else None
 
 
@@ -228,7 +231,7 @@ def _any_of(subs: list[Validate | None]) -> Validate:
 
 
 def _int_or_string(any_of: Validate) -> Validate:
-    """The checks for an int-or-string, with a shortcut for values that are one."""
+    """Return the checks for an int-or-string, with a shortcut for values that are one."""
 
     def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
         return 1 if type(value) is str or rules.is_int(value) else any_of(value, old, path, errors)

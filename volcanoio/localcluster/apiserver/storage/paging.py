@@ -44,7 +44,7 @@ class Snapshots:
         self._lists: OrderedDict[int, tuple[int, Sequence[Stored], bool]] = OrderedDict()
 
     def first(self, items: Sequence[Stored], revision: int, limit: int, *, has_next: bool = False) -> Page:
-        """The first page of a list; `limit` 0 or less returns all of it.
+        """Return the first page of a list; `limit` 0 or less returns all of it.
 
         `has_next` is whether unselected objects follow the last one: then a full page has a token although the next
         page is empty, as from a real server.
@@ -58,7 +58,10 @@ class Snapshots:
         return self._page(self._next, 0, limit)
 
     def next(self, text: str, limit: int) -> Page:
-        """The page of a token; raises ApiError 400 for a malformed token and 410 for an expired one."""
+        """Return the page of a token.
+
+        Raises ApiError 400 for a malformed token and 410 for an expired one.
+        """
         try:
             token = msgspec.json.decode(base64.urlsafe_b64decode(text.encode()), type=_Token)
         except (ValueError, binascii.Error, msgspec.MsgspecError):

@@ -77,7 +77,7 @@ def compact(db: sqlite3.Connection) -> None:
 
 
 def backup_of(path: Path, version: int) -> Path:
-    """The path of the copy of a file of an older format."""
+    """Return the path of the copy of a file of an older format."""
     return path.with_name(f"{path.name}.format-{version}.backup")
 
 
@@ -100,7 +100,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> int:
 
 
 def _format(db: sqlite3.Connection, path: Path) -> int | None:
-    """The format of the file, None for a new one."""
+    """Return the format of the file, None for a new one."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         if db.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise DataDirectoryUnusable(path.parent, f"{path.name} is another program's database")
@@ -163,7 +163,7 @@ class Journal:
         self._thread.start()
 
     def objects(self) -> Iterator[tuple[Ref, Stored]]:
-        """All stored objects."""
+        """Yield all stored objects."""
         rows = self._db.execute("SELECT resource, namespace, name, revision, body FROM object ORDER BY revision")
         for resource, namespace, name, revision, body in rows:
             yield Ref(resource, namespace, name), Stored.read(namespace, name, revision, body)

@@ -87,14 +87,14 @@ class Collection:
         self._watchers: dict[Watcher, None] = {}
 
     def keys(self) -> list[tuple[str, str]]:
-        """All (namespace, name), sorted on demand, since writes are far more frequent than lists."""
+        """Return all (namespace, name), sorted on demand: writes are far more frequent than lists."""
         if self._unsorted:
             self._keys = sorted(self.objects)
             self._unsorted = False
         return self._keys
 
     def select(self, selection: Selection) -> list[Stored]:
-        """The selected objects, sorted by namespace and name."""
+        """Return the selected objects, sorted by namespace and name."""
         objects = self.objects
         if selection.name and selection.namespace:
             one = objects.get((selection.namespace, selection.name))
@@ -109,7 +109,7 @@ class Collection:
         return [one for key in keys if selects(one := objects[key])]
 
     def has_next(self, last: Stored, namespace: str) -> bool:
-        """Whether another object of the namespace (or of any, if empty) follows one."""
+        """Return whether another object of the namespace (or of any, if empty) follows one."""
         keys = self.keys()
         after = bisect_right(keys, (last.namespace, last.name))
         return after < len(keys) and (not namespace or keys[after][0] == namespace)
@@ -187,26 +187,26 @@ class Store:
             del self._listeners[resource]
 
     def collection(self, resource: str) -> Collection:
-        """The objects of a resource, named `plural.group`."""
+        """Return the objects of a resource, named `plural.group`."""
         found = self._collections.get(resource)
         if found is None:
             found = self._collections[resource] = Collection(self._start, self._window)
         return found
 
     def collections(self) -> Iterator[tuple[str, Collection]]:
-        """All resources that have, or had, objects."""
+        """Yield all resources that have, or had, objects."""
         yield from self._collections.items()
 
     def get(self, ref: Ref) -> Stored | None:
-        """The object, if there is one."""
+        """Return the object, if there is one."""
         return self.collection(ref.resource).objects.get((ref.namespace, ref.name))
 
     def by_uid(self, uid: str) -> Ref | None:
-        """The key of the object with that uid."""
+        """Return the key of the object with that uid."""
         return self._by_uid.get(uid)
 
     def dependents(self, uid: str) -> list[Ref]:
-        """Objects with an owner reference to this uid."""
+        """Return objects with an owner reference to this uid."""
         return list(self._dependents.get(uid, ()))
 
     def put(self, ref: Ref, obj: Manifest) -> Stored:
@@ -230,7 +230,10 @@ class Store:
         return new
 
     def shared(self, data: bytes) -> bytes:
-        """JSON that decodes to the object shared with watchers, for the last written object; else the JSON."""
+        """Return JSON that carries the decoded object which watchers share.
+
+        This holds for the last written object; for any other, `data` is returned unchanged.
+        """
         newest, decoded = self._newest
         if data is not newest:
             return data
@@ -286,7 +289,10 @@ class Store:
 
 
 def _stored(collection: Collection, ref: Ref, revision: int, obj: Manifest) -> Stored:
-    """A version of an object, with the fields that its watchers select by read from `obj`."""
+    """Return a version of an object.
+
+    The fields that its watchers select by are read from `obj`.
+    """
     new = Stored(ref.namespace, ref.name, revision, obj)
     if collection.reads_fields is not None:
         new.fields = collection.reads_fields(obj)

@@ -36,7 +36,7 @@ class WebSocketRemote:
         self._ended = False
 
     async def read(self) -> bytes:
-        """The next input."""
+        """Return the next input."""
         if self._ended:
             return b""
         data = await self._input.get()
@@ -48,7 +48,7 @@ class WebSocketRemote:
         await self._socket.send_bytes(bytes((channel,)) + data)
 
     async def resized(self) -> Size:
-        """The terminal's new size."""
+        """Return the terminal's new size."""
         return await self._sizes.get()
 
     async def receive(self) -> None:
@@ -126,7 +126,7 @@ class SpdyRemote:
             await self._complete.wait()
 
     async def read(self) -> bytes:
-        """The next input."""
+        """Return the next input."""
         return await self._streams[Channel.STDIN].read()
 
     async def write(self, channel: Channel, data: bytes) -> None:
@@ -134,7 +134,7 @@ class SpdyRemote:
         await self._streams[channel].write(data)
 
     async def resized(self) -> Size:
-        """The terminal's new size, from a sequence of JSON objects."""
+        """Return the terminal's new size, from a sequence of JSON objects."""
         stream = self._streams[Channel.RESIZE]
         while True:
             document, brace, rest = self._sizes.partition(b"}")
@@ -282,7 +282,10 @@ _FORWARDS: dict[str, Forward] = {"spdy/3.1": serve_portforward}
 
 
 def carry(request: web.BaseRequest, offer: ApiUpgrade) -> Coroutine[Any, Any, web.StreamResponse] | None:
-    """The coroutine that serves the upgraded connection; None for a request without a supported upgrade."""
+    """Return the coroutine that serves the upgraded connection.
+
+    The result is None for a request without a supported upgrade.
+    """
     protocol = request.headers.get("Upgrade", "").lower()
     if isinstance(offer, ApiStreams) and protocol in _STREAMS:
         return _STREAMS[protocol](request, offer)

@@ -58,9 +58,12 @@ class LogSource(Protocol):
     def read(
         self, namespace: str, pod_manifest: Manifest, container: str, options: LogOptions
     ) -> AsyncIterator[list[bytes]]:
-        """Batches of lines, oldest first, each an RFC 3339 timestamp in UTC, one space, and the text; no newline.
+        """Yield batches of lines, oldest first.
 
-        The first batch is all that has been written so far, possibly empty. With `options.follow` more batches follow
+        Each line is an RFC 3339 timestamp in UTC, one space, and the text, without a newline.
+
+        The first batch is all that has been written so far, possibly empty. With `options.follow` more batches
+        follow
         until the container has ended; without it there is only the first. `options.previous` selects the log of the
         container's previous instance. The caller applies the other options. Closing the iterator ends it.
         """
@@ -137,7 +140,7 @@ def _number(request: ApiRequest, name: str, least: int) -> int | None:
 
 
 def choose_container(pod: Manifest, wanted: str | None) -> str:
-    """The container `wanted`, or the only one; raises LogRefused with the choices."""
+    """Return the container `wanted`, or the only one; raises LogRefused with the choices."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     regular = [container["name"] for container in spec.get("containers") or ()]
     if not wanted:
@@ -179,7 +182,7 @@ def _container_status(pod: Manifest, container: str) -> dict[str, Any]:
 
 
 async def select(batches: AsyncIterator[list[bytes]], options: LogOptions) -> AsyncIterator[list[bytes]]:
-    """The selected lines of a source, with or without timestamps."""
+    """Yield the selected lines of a source, with or without timestamps."""
     first = True
     try:
         async for batch in batches:
@@ -204,7 +207,7 @@ def _written_at(line: bytes) -> datetime:
 
 
 async def as_sent(lines: AsyncIterator[list[bytes]], limit: int | None) -> AsyncIterator[list[bytes]]:
-    """Lines with newlines, cut after `limit` bytes."""
+    """Yield lines with newlines, cut after `limit` bytes."""
     left = limit
     try:
         async for batch in lines:

@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str = ""
 
     def status(self) -> bytes:
-        """The Status for the error channel."""
+        """Return the Status for the error channel."""
         found: dict[str, Any] = {"metadata": {}, "status": "Success"}
         if self.error:
             message = f"Internal error occurred: {self.error}"
@@ -72,7 +72,7 @@ class Remote(Protocol):
     """A client, as a container sees it. Each method is used by one task at a time."""
 
     async def read(self) -> bytes:
-        """The next input; empty at its end, and on all later calls."""
+        """Return the next input; empty at its end, and on all later calls."""
         ...
 
     async def write(self, channel: Channel, data: bytes) -> None:
@@ -80,7 +80,7 @@ class Remote(Protocol):
         ...
 
     async def resized(self) -> Size:
-        """The terminal's size after its next change."""
+        """Return the terminal's size after its next change."""
         ...
 
 
@@ -88,11 +88,11 @@ class StreamSource(Protocol):
     """Containers, as the API server sees them."""
 
     def refusal(self, pod: Manifest, container: str) -> str:
-        """Why a container has no streams; empty when it has."""
+        """Return the reason why a container has no streams; empty when it has."""
         ...
 
     def addresses(self, pod: Manifest) -> tuple[str, ...]:
-        """Addresses of a running pod's ports, the best first; empty for a pod without processes."""
+        """Return the addresses of a running pod's ports, best first; empty without processes."""
         ...
 
     async def execute(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:

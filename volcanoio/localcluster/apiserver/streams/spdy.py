@@ -144,7 +144,7 @@ class SpdyStream:
         self._written_all = False
 
     async def read(self) -> bytes:
-        """The next data from the client; empty at the end, and on all later calls."""
+        """Return the next data from the client; empty at the end, and on all later calls."""
         if self._read_all:
             return b""
         content = await self.received.get()
@@ -275,11 +275,11 @@ async def upgrade(
 
 
 def offered(request: web.BaseRequest) -> list[str]:
-    """The protocols on top of SPDY that the client supports."""
+    """Return the protocols on top of SPDY that the client supports."""
     return request.headers.getall("X-Stream-Protocol-Version", [])
 
 
 def refuse(request: web.BaseRequest, protocol: str) -> web.Response:
-    """The answer to a client that does not support `protocol`."""
+    """Return the answer to a client that does not support `protocol`."""
     theirs = ", ".join(offered(request)) or "none"
     return web.Response(status=403, text=f"unable to upgrade: the client speaks {theirs}, the server {protocol}")

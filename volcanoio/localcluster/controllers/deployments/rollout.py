@@ -24,7 +24,7 @@ class Limits:
 
     @property
     def maximum(self) -> int:
-        """How many pods there may be at most."""
+        """Maximum number of pods."""
         return self.replicas + self.surge
 
 

@@ -212,7 +212,7 @@ def _read_annotation(annotation: str, read: Callable[[str], _Read], text: str) -
 
 
 def _failure(found: Mapping[str, str], label: str) -> Failure:
-    """kwok's annotations under a chaos label."""
+    """Return the failure that kwok's annotations describe under a chaos label."""
     values = {
         field: _read_annotation(f"{label}/{key}", read, found[f"{label}/{key}"])
         for key, (field, read) in _FAILURE.items()
@@ -222,7 +222,7 @@ def _failure(found: Mapping[str, str], label: str) -> Failure:
 
 
 def _kwok_span(found: Mapping[str, str], delay: str, jitter: str) -> Span | None:
-    """kwok's `delay` and `jitter-delay` of a stage."""
+    """Return the span of kwok's `delay` and `jitter-delay` of a stage."""
     if delay not in found:
         return None
     low = _read_annotation(delay, times.parse_duration, found[delay])
@@ -300,7 +300,7 @@ _FAILURE: dict[str, tuple[str, Callable[[str], object]]] = {
 
 
 def attempt_key(pod: Pod) -> str:
-    """What a pod's starts are counted under: its place in its job, or its owner and name."""
+    """Return the key for the count of a pod's starts: its place in its job, or owner and name."""
     owner = pod.metadata.controller
     holder = owner.uid if owner is not None else pod.metadata.namespace
     task = pod.metadata.annotations.get(names.TASK_SPEC)

@@ -65,7 +65,7 @@ class Stop(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def due(self) -> float | None:
-        """When something of it happens next."""
+        """Time of the next transition."""
         if self.end_at is not None:
             return self.end_at
         if not self.signalled:
@@ -106,22 +106,22 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def never_started(self) -> bool:
-        """Whether no run of it has begun yet."""
+        """Whether no run of the container has begun yet."""
         return self.state is State.WAITING and self.last is None
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended with exit code 0."""
+        """Whether the container has ended with exit code 0."""
         return self.ended is not None and self.ended.exit_code == 0
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended otherwise."""
+        """Whether the container has ended with another exit code."""
         return self.ended is not None and self.ended.exit_code != 0
 
     @property
     def next(self) -> float | None:
-        """When it changes by itself."""
+        """Time of the next change that needs no event from outside."""
         moment = self.due
         if self.health and (moment is None or self.health[0].at < moment):
             moment = self.health[0].at
@@ -201,7 +201,7 @@ def _stopped(run: ContainerRun, stop: Stop, obeys_after: float) -> ContainerRun:
 
 
 def back_off(run: ContainerRun, pod_name: str) -> ContainerRun:
-    """Back off before the next run; the delay grows with each crash."""
+    """Enter back-off before the next run; the delay grows with each crash."""
     ended = run.ended
     if ended is None:
         return run
@@ -224,7 +224,10 @@ def refuse(run: ContainerRun, reason: str, message: str, due: float | None = Non
 
 
 def restarts(pod: Pod, run: ContainerRun) -> bool:
-    """Rules of the container go first, then its own policy, then the pod's; an init container is done by success."""
+    """Return whether the container restarts.
+
+    Rules of the container go first, then its own policy, then the pod's; an init container is done by success.
+    """
     code = run.ended.exit_code if run.ended is not None else 0
     if run.role is Role.SIDECAR:
         return True

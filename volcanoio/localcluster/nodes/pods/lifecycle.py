@@ -121,7 +121,7 @@ def exited(run: PodRun, name: str, at: float, how: Exit) -> PodRun:
 
 
 def lost(run: PodRun, at: float) -> PodRun:
-    """What a runtime had running is no more: the process that ran it has died."""
+    """Apply the loss of all running containers after the runtime's process died."""
     for c in run.containers:
         if c.external and c.state is State.RUNNING:
             run = exited(run, c.spec.name, at, Exit(137, "ContainerStatusUnknown", _LOST))
@@ -140,7 +140,7 @@ def advance(run: PodRun, now: float) -> PodRun:
 
 
 def _step(run: PodRun, index: int, at: float) -> PodRun:
-    """What is due for one container."""
+    """Apply the due transition of one container."""
     c = run.containers[index]
     if c.state is State.WAITING:
         return _try_start(run, index, at)
@@ -158,7 +158,7 @@ def _step(run: PodRun, index: int, at: float) -> PodRun:
 
 
 def _pulse(run: PodRun, index: int, at: float) -> PodRun:
-    """What a probe brings about."""
+    """Apply the result of a probe."""
     c = run.containers[index]
     change = c.health[0].change
     c = msgspec.structs.replace(c, health=c.health[1:])
@@ -258,7 +258,7 @@ def _end_all(run: PodRun, at: float, grace: float, reason: str = "", message: st
 
 
 def _next_sidecar(run: PodRun, at: float) -> PodRun:
-    """While the pod ends: when the main containers are gone, the last sidecar that runs has its turn."""
+    """Terminate the last running sidecar of an ending pod once the main containers have ended."""
     if any(c.state is State.RUNNING and c.role is not Role.SIDECAR for c in run.containers):
         return run
     for index in range(len(run.containers) - 1, -1, -1):

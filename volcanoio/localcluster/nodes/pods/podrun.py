@@ -66,12 +66,12 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing of the pod will run any more."""
+        """Whether all containers of the pod have ended for good."""
         return self.ending_at is not None and not any(c.state is State.RUNNING or c.starting for c in self.containers)
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to do: all main containers ended for good, or an init container failed for good."""
+        """Whether all main containers ended for good, or an init container failed for good."""
         left = False
         for c in self.containers:
             if c.state is not State.TERMINATED:
@@ -82,12 +82,12 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def stuck(self) -> bool:
-        """Whether the manifest is such that the pod never starts."""
+        """Whether the manifest prevents the pod from ever starting."""
         return any(c.waiting == "CreateContainerConfigError" for c in self.containers)
 
     @property
     def phase(self) -> Phase:
-        """`status.phase`."""
+        """Value of `status.phase`."""
         if self.finished:
             well = not self.reason and all(c.succeeded for c in self.containers if c.role is not Role.SIDECAR)
             return Phase.SUCCEEDED if well else Phase.FAILED
@@ -95,7 +95,7 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def initialized_at(self) -> float | None:
-        """When the last init container was done, and the last sidecar started; None while one is left."""
+        """Time when the last init container ended and the last sidecar started; None before that."""
         done = self.accepted_at
         for c in self.containers:
             if c.role is Role.INIT:
@@ -114,7 +114,7 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def due(self) -> float | None:
-        """When something changes by itself, None when never."""
+        """Time of the next change that needs no event from outside; None for never."""
         if self.finished:
             return None
         first = self.deadline if self.ending_at is None else None
@@ -126,7 +126,7 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def ends_at(self) -> float | None:
-        """When the last of a pod that is to end has ended; None while that is not known."""
+        """Time when the last container of a terminating pod ends; None while unknown."""
         if self.ending_at is None:
             return None
         last = self.ending_at
@@ -139,25 +139,25 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def futile(self) -> bool:
-        """Whether nothing is to come but pulls of an image that fails again."""
+        """Whether only pulls of an image that fails again are left to do."""
         coming = [c.waiting for c in self.containers if c.next is not None]
         return self.deadline is None and all(each in ("ErrImagePull", "ImagePullBackOff") for each in coming)
 
     @property
     def deadline(self) -> float | None:
-        """When `activeDeadlineSeconds` ends the pod."""
+        """Time when `activeDeadlineSeconds` ends the pod."""
         limit = self.pod.spec.active_deadline_seconds
         return None if limit is None else self.accepted_at + limit
 
     @property
     def grace(self) -> float:
-        """The grace period its manifest asks for, in seconds."""
+        """Grace period of the manifest, in seconds."""
         seconds = self.pod.spec.termination_grace_period_seconds
         return 30.0 if seconds is None else float(seconds)
 
     @property
     def full_name(self) -> str:
-        """How a kubelet names it in messages."""
+        """Name of the pod in a kubelet's messages."""
         meta = self.pod.metadata
         return f"{meta.name}_{meta.namespace}({meta.uid})"
 

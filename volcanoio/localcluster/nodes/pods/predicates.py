@@ -20,12 +20,12 @@ class Rejection(Protocol):
 
     @property
     def reason(self) -> str:
-        """One word: `OutOfcpu`, `NodeAffinity` …"""
+        """Reason as one word, such as `OutOfcpu` or `NodeAffinity`."""
         ...
 
     @property
     def message(self) -> str:
-        """What is wrong."""
+        """Message that describes the failure."""
         ...
 
 
@@ -92,12 +92,12 @@ class InsufficientResource:
 
     @property
     def reason(self) -> str:
-        """`OutOfcpu`, `OutOfmemory`, `OutOfpods`, `OutOfnvidia.com/gpu` …"""
+        """Reason as one word, such as `OutOfcpu`, `OutOfpods` or `OutOfnvidia.com/gpu`."""
         return f"OutOf{self.resource}"
 
     @property
     def message(self) -> str:
-        """CPU in milli-cores, memory in bytes, other resources in units."""
+        """Message with CPU in milli-cores, memory in bytes, and other resources in units."""
         scale = 1 if self.resource in _WHOLE else 1000
         requested, used, capacity = (-(-value // scale) for value in (self.requested, self.used, self.capacity))
         return (
@@ -107,7 +107,9 @@ class InsufficientResource:
 
 
 def pod_requests(pod: Pod) -> Amounts:
-    """What a pod takes: the larger of its containers together and each init step, plus overhead, and one pod.
+    """Return the requests of a pod.
+
+    That is the larger of its containers together and each init step, plus overhead, and one pod.
 
     A container without a request for a resource takes its limit. Sidecars (init containers that restart always) run
     beside all that start after them.
@@ -171,5 +173,5 @@ class Usage:
 
 
 def _check_order(name: str) -> tuple[int, str]:
-    """Kubernetes checks pods, cpu, memory, ephemeral-storage, then the others."""
+    """Return the sort key for checks: pods, cpu, memory, ephemeral-storage, then the others."""
     return (_FIRST.index(name), "") if name in _FIRST else (len(_FIRST), name)

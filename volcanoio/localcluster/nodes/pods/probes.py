@@ -55,7 +55,7 @@ PASSING = Outcomes()
 
 
 def parse_outcome(text: str) -> Outcome:
-    """`ok`, `fail`, `ok-after(20s)` or `fail-after(20s)`; raises ValueError."""
+    """Parse `ok`, `fail`, `ok-after(20s)` or `fail-after(20s)`; raises ValueError."""
     if text in ("ok", "fail"):
         return Outcome(text == "ok")
     if match := _AFTER.fullmatch(text):
@@ -65,7 +65,7 @@ def parse_outcome(text: str) -> Outcome:
 
 
 def pulses(container: Container, at: float, said: Outcomes) -> tuple[Pulse, ...]:
-    """What the probes of a container that starts at `at` bring, in order; nothing when it has none."""
+    """Return the probe results of a container that starts at `at`, in order of time."""
     startup, readiness, liveness = container.startup_probe, container.readiness_probe, container.liveness_probe
     if startup is None and readiness is None and (liveness is None or said.liveness.ok):
         return ()

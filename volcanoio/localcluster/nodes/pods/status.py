@@ -26,7 +26,9 @@ _TRUE = ("True", "", "")
 
 
 def status_of(run: PodRun, scheme: str = SCHEME, *, clearing: bool = False) -> Json:
-    """The whole status this node is responsible for. PodScheduled is the scheduler's and not among the conditions.
+    """Return the whole status that this node is responsible for.
+
+    PodScheduled is the scheduler's and not among the conditions.
 
     `scheme` is what the ids of containers that a runtime carries out begin with. With `clearing` it is a patch that
     also takes away what an earlier status of this node said and this one does not.
@@ -124,7 +126,7 @@ def _readiness(run: PodRun) -> tuple[str, str, str, float]:
 
 
 def _gates(run: PodRun) -> tuple[str, str, str]:
-    """What the pod's readiness gates say; conditions of those names are other people's."""
+    """Return status, reason and message of the Ready condition by the pod's readiness gates."""
     if not run.pod.spec.readiness_gates:
         return _TRUE
     stored = {condition.type: condition.status for condition in run.pod.status.conditions}
@@ -174,7 +176,7 @@ def _container(run: PodRun, container: ContainerRun, scheme: str) -> Json:
 
 
 def _resources(spec: Container) -> Json:
-    """What a container that was created was given."""
+    """Return the resources that a created container has."""
     requests, limits = spec.resources.requests, spec.resources.limits
     if not requests and not limits:
         return {"resources": {}}

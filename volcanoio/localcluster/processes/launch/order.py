@@ -40,10 +40,10 @@ class LaunchOrder(NamedTuple):
     tty: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As sent."""
+        """Return the order as it is sent."""
         return self._asdict() | {"mounts": [one._asdict() for one in self.mounts]}
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> LaunchOrder:
-        """As received."""
+        """Return the order that was received."""
         return cls(**{**data, "mounts": tuple(Mount(**one) for one in data["mounts"])})

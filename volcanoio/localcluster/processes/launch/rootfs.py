@@ -87,7 +87,7 @@ def _copy(directory: str, root: str, opened: frozenset[str]) -> None:
 
 
 def _processes(target: str) -> None:
-    """/proc of the container's own processes, or the host's where the kernel does not give one."""
+    """Mount /proc of the container's own processes, or the host's where the kernel refuses."""
     os.mkdir(target)  # noqa: PTH102 - as above
     try:
         flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC

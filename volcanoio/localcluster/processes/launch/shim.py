@@ -206,7 +206,7 @@ class _Child:
                 (os.kill if self._contained else os.killpg)(self.pid, number)
 
     def ended(self) -> None:
-        """The command has ended by itself: what it left goes, except in a container that it had joined."""
+        """End what the command left when it ended, except in a container that it had joined."""
         if self._contained or self._alone:
             self.end_all()
 
@@ -227,7 +227,7 @@ class _Child:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Living processes that descend from one."""
+    """Return the living processes that descend from one."""
     found: list[int] = []
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:  # noqa: PTH123 - as in rootfs

@@ -63,7 +63,7 @@ class Attributes:
         return SUBRESOURCE_KINDS.get(self.subresource, own)
 
     def of(self, version: Resource) -> Attributes:
-        """The same write for another served version; versions differ in apiVersion only."""
+        """Return the same write for another served version; versions differ in apiVersion only."""
         if version.api_version == self.resource.api_version or self.subresource in SUBRESOURCE_KINDS:
             return replace(self, resource=version)
         found = [one and {**one, "apiVersion": version.api_version} for one in (self.object, self.old)]
@@ -71,7 +71,7 @@ class Attributes:
 
 
 def of_target(operation: Operation, target: Target, obj: Manifest | None, old: Manifest | None) -> Attributes:
-    """The attributes of a write to a target."""
+    """Return the attributes of a write to a target."""
     namespace = target.namespace
     name = target.name or str(((obj or {}).get("metadata") or {}).get("name") or "")
     if target.resource.name == "namespaces":
@@ -84,7 +84,10 @@ _SINGLE: Final = ("fieldManager", "fieldValidation")
 
 
 def request_options(operation: Operation) -> Manifest:
-    """`CreateOptions`, `UpdateOptions` or `DeleteOptions` of the current request; empty for CONNECT."""
+    """Return `CreateOptions`, `UpdateOptions` or `DeleteOptions` of the current request.
+
+    The result is empty for CONNECT.
+    """
     kind = _KINDS.get(operation)
     if kind is None:
         return {}

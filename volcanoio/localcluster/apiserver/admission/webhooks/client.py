@@ -39,7 +39,7 @@ class Endpoint(NamedTuple):
 
 
 def resolve(config: ClientConfig, store: Store) -> Endpoint:
-    """The endpoint of a webhook; raises NoEndpoint."""
+    """Return the endpoint of a webhook; raises NoEndpoint."""
     service = config.service
     if service is None:
         return Endpoint(config.url, config.url, urlsplit(config.url).hostname or "")
@@ -104,7 +104,7 @@ def _endpoints_address(reference: ServiceReference, port: Manifest, store: Store
 
 
 def _port_number(ports: Any, wanted: Manifest) -> int:
-    """The endpoint's port for a port name of the Service."""
+    """Return the endpoint's port for a port name of the Service."""
     for one in ports or ():
         if (one.get("name") or "") == (wanted.get("name") or ""):
             return int(one.get("port") or 0)
@@ -189,7 +189,7 @@ class WebhookClient:
             return answer
 
     def _context(self, authority: bytes) -> ssl.SSLContext:
-        """TLS settings that trust the given authority, or those of the machine."""
+        """Return TLS settings that trust the given authority, or those of the machine."""
         found = self._contexts.get(authority)
         if found is None:
             found = ssl.create_default_context(cadata=authority.decode("ascii", "replace") if authority else None)

@@ -59,7 +59,7 @@ def _program(expression: str) -> Program:
 
 
 def expression_rule(expression: str) -> str:
-    """Why a condition's expression is invalid; empty when it is valid."""
+    """Return the reason why a condition's expression is invalid; empty when it is valid."""
     try:
         program = _program(expression)
     except CompileError as error:
@@ -68,7 +68,9 @@ def expression_rule(expression: str) -> str:
 
 
 def conditions_hold(hook: Hook, shown: Attributes, asked: Attributes) -> bool:
-    """Whether all conditions are true; one that is false decides, whatever errors others have.
+    """Return whether all conditions are true.
+
+    One that is false decides, whatever errors others have.
 
     An error fails the write (ApiError 403) or skips the webhook, depending on its failure policy.
     """

@@ -89,7 +89,7 @@ _decode = msgspec.json.Decoder(_Configuration).decode
 
 
 def hooks_of(store: Store, resource: str) -> tuple[Hook, ...]:
-    """All webhooks of one type, sorted by the name of their configuration."""
+    """Return all webhooks of one type, sorted by the name of their configuration."""
     found: list[Hook] = []
     for _, stored in sorted(store.collection(resource).objects.items()):
         found += _hooks(stored)

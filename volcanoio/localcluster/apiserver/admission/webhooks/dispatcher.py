@@ -54,7 +54,9 @@ _EQUIVALENT: Final = {"events": "events.events.k8s.io", "events.events.k8s.io": 
 
 
 def matched(hook: Hook, write: Attributes, store: Store, registry: Registry) -> Attributes | None:
-    """The write in the version that the webhook matches; None when it does not match. Raises ApiError.
+    """Return the write in the version that the webhook matches.
+
+    The result is None when it does not match. Raises ApiError.
 
     An error of a selector only matters when the rules match.
     """
@@ -84,13 +86,13 @@ def _matching_resource(hook: Hook, write: Attributes, registry: Registry) -> Res
 
 
 def _equivalents(resource: Resource, registry: Registry) -> Iterable[Resource]:
-    """The other served versions of a resource."""
+    """Return the other served versions of a resource."""
     names = {resource.name, _EQUIVALENT.get(resource.name, resource.name)}
     return [one for one in registry.resources() if one.name in names and one.api_version != resource.api_version]
 
 
 def matches_rule(rule: Rule, write: Attributes, resource: Resource) -> bool:
-    """Whether a rule names the operation and the resource."""
+    """Return whether a rule names the operation and the resource."""
     return (
         _in_scope(rule.scope, write)
         and _named(rule.operations, write.operation)
@@ -110,7 +112,10 @@ def _names_resource(pattern: str, plural: str, subresource: str) -> bool:
 
 
 def _in_scope(scope: str, write: Attributes) -> bool:
-    """Whether the scope matches; Namespaces are cluster-scoped although their attributes have a namespace."""
+    """Return whether the scope matches.
+
+    Namespaces are cluster-scoped although their attributes have a namespace.
+    """
     if scope == "*":
         return True
     cluster = write.resource.name == "namespaces" or not write.namespace
@@ -118,7 +123,7 @@ def _in_scope(scope: str, write: Attributes) -> bool:
 
 
 def _selects_object(selector: Selector, write: Attributes) -> bool:
-    """Whether the object selector matches the old or the new object."""
+    """Return whether the object selector matches the old or the new object."""
     if not _restricts(selector):
         return True
     return any(
@@ -128,7 +133,7 @@ def _selects_object(selector: Selector, write: Attributes) -> bool:
 
 
 def _selects_namespace(hook: Hook, write: Attributes, store: Store, registry: Registry) -> bool:
-    """Whether the namespace selector matches.
+    """Return whether the namespace selector matches.
 
     Cluster-scoped objects always match; a written Namespace is matched by its new labels.
     """
@@ -336,7 +341,10 @@ class _Round:
 
 
 def _patched(hook: Hook, shown: Attributes, answer: Answer) -> Manifest | None:
-    """The object after the webhook's patch, None for an empty one; raises Failed and ApiError."""
+    """Return the object after the webhook's patch, None for an empty one.
+
+    Raises Failed and ApiError.
+    """
     try:
         operations = msgspec.json.decode(answer.patch, type=list[Manifest])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

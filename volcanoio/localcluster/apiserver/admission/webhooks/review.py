@@ -44,7 +44,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 def version_for(accepted: tuple[str, ...]) -> str:
-    """The first version that both sides support; raises InvalidAnswer."""
+    """Return the first version that both sides support; raises InvalidAnswer."""
     found = next((one for one in accepted if one in VERSIONS), None)
     if found is None:
         msg = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
@@ -60,7 +60,7 @@ def question(uid: str, version: str, shown: Attributes, asked: Attributes, user:
 
 
 def request_fields(shown: Attributes, asked: Attributes, user: User) -> Manifest:
-    """The request of a review without its uid and objects."""
+    """Return the request of a review without its uid and objects."""
     found: Manifest = {
         "kind": _kind(shown),
         "resource": _resource(shown),
@@ -133,7 +133,7 @@ def _v1_problem(review: _Review, answer: Answer, uid: str, *, mutating: bool) ->
 
 
 def refusal(name: str, status: Manifest | None) -> ApiError:
-    """The error for a refusal, with the code, reason and details of the webhook."""
+    """Return the error for a refusal, with the code, reason and details of the webhook."""
     stated = status or {}
     code = stated.get("code")
     code = code if isinstance(code, int) and code >= 400 else 400

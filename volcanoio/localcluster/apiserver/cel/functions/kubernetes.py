@@ -62,11 +62,11 @@ class Cidr(Opaque):
         return f"{self.address}/{self.bits}"
 
     def masked(self) -> Cidr:
-        """The network address."""
+        """Return the network address."""
         return Cidr(ipaddress.ip_network(str(self), strict=False).network_address, self.bits)
 
     def contains(self, address: _Address) -> bool:
-        """Whether the address is in the network."""
+        """Return whether the address is in the network."""
         return address.version == self.address.version and address in ipaddress.ip_network(str(self), strict=False)
 
 
@@ -352,7 +352,7 @@ def _parse(text: str) -> Semver:
 
 
 def _normalized(text: str) -> str:
-    """The version in canonical form: `v1.02` becomes `1.2.0`."""
+    """Return the version in canonical form: `v1.02` becomes `1.2.0`."""
     parts = text.removeprefix("v").split(".", 2)
     parts = [
         (rest if (rest := one.lstrip("0"))[:1].isdigit() else f"0{rest}") if len(one) > 1 else one for one in parts
@@ -410,7 +410,7 @@ class Format(Opaque):
 
 
 def _prefix(rule: Callable[[str], str]) -> Callable[[str], str]:
-    """A check for prefixes of names, which may end in a dash."""
+    """Return a check for prefixes of names, which may end in a dash."""
     return lambda text: rule(f"{text[:-1]}a" if text.endswith("-") and len(text) > 1 else text)
 
 

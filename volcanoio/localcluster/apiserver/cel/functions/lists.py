@@ -23,7 +23,10 @@ def _is_sorted(items: list[Any]) -> bool:
 
 
 def _sum(items: list[Any]) -> Any:
-    """The sum of the elements; the checker's type determines the zero of an empty list, see `evaluate`."""
+    """Return the sum of the elements.
+
+    The checker's type determines the zero of an empty list, see `evaluate`.
+    """
     if not items:
         return 0
     total = items[0]
@@ -94,7 +97,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 
 def sort_by(items: list[Any], keys: list[Any]) -> list[Any]:
-    """Items sorted by their keys; raises EvaluationError for keys without an order."""
+    """Return the items sorted by their keys; raises EvaluationError for keys without an order."""
     if len({type(one) for one in keys}) > 1:
         raise EvaluationError("list elements must have the same type")
     if keys:

@@ -138,7 +138,7 @@ def _has_key(container: dict[Any, Any], key: Any) -> bool:
 
 
 def index(container: Any, key: Any) -> Any:
-    """`container[key]`; an optional container gives an optional."""
+    """Evaluate `container[key]`; an optional container gives an optional."""
     if type(container) is Optional:
         if not container.present:
             return container
@@ -158,7 +158,7 @@ def index(container: Any, key: Any) -> Any:
 
 
 def optional_index(container: Any, key: Any) -> Any:
-    """`container[?key]`."""
+    """Evaluate `container[?key]`."""
     if type(container) is Optional:
         if not container.present:
             return container
@@ -305,7 +305,7 @@ def _double(value: Any) -> float:
 
 
 def text(value: Any) -> str:
-    """`string(value)`; raises NoSuchOverload for types that it does not convert."""
+    """Evaluate `string(value)`; raises NoSuchOverload for types that it does not convert."""
     kind = type(value)
     if kind is str:
         return str(value)

@@ -24,7 +24,7 @@ _INTS: Final = (int, UInt)
 
 
 def formatted(template: str, values: list[Any]) -> str:
-    """The template with each clause replaced; raises EvaluationError."""
+    """Return the template with each clause replaced; raises EvaluationError."""
     used = 0
 
     def replace(match: re.Match[str]) -> str:
@@ -100,7 +100,7 @@ _SHOWN: Final = frozenset(
 
 
 def clause_fault(verb: str, given: Type) -> str:
-    """The error of a clause for a value of a type; empty when it is valid."""
+    """Return the error of a clause for a value of a type; empty when it is valid."""
     if verb == "s":
         unsupported = _unsupported_type(given)
         return f"error during formatting: {_STRINGS}, was given {unsupported}" if unsupported else ""
@@ -112,7 +112,7 @@ def clause_fault(verb: str, given: Type) -> str:
 
 
 def _unsupported_type(given: Type) -> str:
-    """The name of the type that `%s` does not support; empty when it supports all."""
+    """Return the name of the type that `%s` does not support; empty when it supports all."""
     if given.kind in {"list", "map"}:
         return next((found for one in given.params if (found := _unsupported_type(one))), "")
     return "" if given.kind in _SHOWN else given.name
@@ -128,12 +128,12 @@ _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹�
 
 
 def _inner(value: Any) -> str:
-    """A value within a list or map: texts are quoted."""
+    """Return a value within a list or map: texts are quoted."""
     return json.dumps(value, ensure_ascii=False) if type(value) is str else shown(value)
 
 
 def shown(value: Any) -> str:
-    """A value as `%s` prints it."""
+    """Return a value as `%s` prints it."""
     write = _WRITERS.get(type(value))
     if write is None:
         raise EvaluationError(f"error during formatting: {_STRINGS}, was given {type_name(value)}")

@@ -42,7 +42,7 @@ def parse_duration(text: str) -> int:
 
 
 def duration_text(value: int) -> str:
-    """Seconds with an `s`, as `string(duration)` gives."""
+    """Return seconds with the suffix `s`, as `string(duration)` does."""
     seconds = Decimal(value) / _SECOND
     return f"{seconds.normalize():f}s" if value else "0s"
 
@@ -61,7 +61,7 @@ def parse_timestamp(text: str) -> int:
 
 
 def timestamp_text(value: int) -> str:
-    """RFC 3339 in UTC, with as many fractional digits as needed."""
+    """Return an RFC 3339 time in UTC, with as many fractional digits as needed."""
     seconds, rest = divmod(value, _SECOND)
     moment = _EPOCH + timedelta(seconds=seconds)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""

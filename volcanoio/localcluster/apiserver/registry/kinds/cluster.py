@@ -94,7 +94,7 @@ def _validate_node(node: Manifest) -> list[FieldError]:
 
 
 def _validate_node_update(new: Manifest, old: Manifest) -> list[FieldError]:
-    """Pod networks and providerID can be set once."""
+    """Return errors of a node update that changes pod networks or providerID once they are set."""
     after, before = new["spec"], old.get("spec") or {}
     return [
         forbidden(f"spec.{name}", f'node updates may not change {shown_as} except from "" to valid')

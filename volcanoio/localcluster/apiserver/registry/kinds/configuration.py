@@ -78,12 +78,12 @@ def _validate_secret(obj: Manifest) -> list[FieldError]:
 
 
 def _decoded(text: Any) -> int:
-    """The number of bytes that a base64 text encodes."""
+    """Return the number of bytes that a base64 text encodes."""
     return len(str(text)) * 3 // 4 - str(text)[-2:].count("=")
 
 
 def _kept(new: Manifest, old: Manifest, *fields: str) -> list[FieldError]:
-    """Errors of changes of an immutable object."""
+    """Return errors of changes of an immutable object."""
     if not old.get("immutable"):
         return []
     found = [] if new.get("immutable") else [forbidden("immutable", _IMMUTABLE)]

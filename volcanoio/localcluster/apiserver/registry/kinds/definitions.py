@@ -15,12 +15,12 @@ from volcanoio.model.validation.field_errors import FieldError
 
 
 def group_of(name: str) -> str:
-    """The group in a definition's name."""
+    """Return the group in a definition's name."""
     return name.partition(".")[2]
 
 
 def others_of_group(core: Core, name: str) -> Iterator[Manifest]:
-    """The other stored definitions of the group."""
+    """Yield the other stored definitions of the group."""
     for (_, other), stored in core.store.collection(NAME).objects.items():
         if other != name and group_of(other) == group_of(name):
             yield stored.decode()

@@ -27,7 +27,10 @@ def _validate(event: Manifest) -> list[FieldError]:
 
 
 def event_errors(event: Manifest, namespace: str, reporter: str = "reportingComponent") -> list[FieldError]:
-    """Validation errors of an event, except for its reporter; events with an eventTime have more rules."""
+    """Return validation errors of an event, except for its reporter.
+
+    Events with an eventTime have more rules.
+    """
     about = (event.get("involvedObject") or {}).get("namespace") or ""
     timed = bool(event.get("eventTime"))
     apart = about != namespace if about and not timed else not about and namespace not in _CLUSTER[: 1 + timed]

@@ -60,7 +60,7 @@ class ScheduleError(ValueError):
 
 
 def schedule_rule(text: str) -> str:
-    """The error of a schedule; empty when it is valid."""
+    """Return the error of a schedule; empty when it is valid."""
     if text.startswith(("TZ=", "CRON_TZ=")):
         text = text.partition(" ")[2].strip()
     if text.startswith("@"):
@@ -184,7 +184,7 @@ def _validate(job: Manifest) -> list[FieldError]:
 
 
 def _generated_errors(spec: Manifest, meta: Manifest) -> list[FieldError]:
-    """Errors of changes of a generated selector."""
+    """Return errors of changes of a generated selector."""
     selector, labels = spec.get("selector"), labels_of(spec.get("template"))
     if not isinstance(selector, dict):
         return []
@@ -224,7 +224,7 @@ def _spec_errors(spec: Manifest, path: str) -> list[FieldError]:
 
 
 def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
-    """Errors of an update.
+    """Return errors of an update.
 
     Completions of an indexed job may follow its parallelism; the scheduling fields of a suspended job may change.
     """
@@ -248,7 +248,7 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
 
 
 def _with_scheduling(template: Manifest | None, other: Manifest | None) -> Manifest:
-    """A template with the fields that may change while a job is suspended taken from another."""
+    """Return a template with the fields that a suspended job may change taken from another."""
     made, source = dict(template or {}), other or {}
     spec, wanted = dict(made.get("spec") or {}), source.get("spec") or {}
     for key in _SCHEDULING:

@@ -76,7 +76,7 @@ def _address_errors(address: Manifest, path: str) -> list[FieldError]:
 
 
 def reach_errors(text: str, path: str, *, loopback: bool = True) -> list[FieldError]:
-    """Errors of endpoint addresses that are not reachable.
+    """Return errors of endpoint addresses that are not reachable.
 
     Webhooks of this server are at loopback addresses, which are allowed.
     """
@@ -85,7 +85,10 @@ def reach_errors(text: str, path: str, *, loopback: bool = True) -> list[FieldEr
 
 @functools.lru_cache(maxsize=16_384)
 def _unreachable(text: str, *, loopback: bool) -> tuple[str, ...]:
-    """Why an address is not reachable; cached, as large Services repeat the same thousand addresses."""
+    """Return the reason why an address is not reachable.
+
+    Cached, as large Services repeat the same thousand addresses.
+    """
     if not is_address(text):
         return ("must be a valid IP address",)
     ip = ipaddress.ip_address(text)
@@ -156,12 +159,12 @@ def _slice_address_errors(address: str, kind: str, path: str, at: int) -> list[F
 
 @functools.lru_cache(maxsize=16_384)
 def _version(text: str) -> int:
-    """The IP version of an address; 0 for an invalid one."""
+    """Return the IP version of an address; 0 for an invalid one."""
     return ipaddress.ip_address(text).version if is_address(text) else 0
 
 
 def _domain_errors(name: str, path: str) -> list[FieldError]:
-    """Errors of a fully qualified domain name, which has at least two labels."""
+    """Return errors of a fully qualified domain name, which has at least two labels."""
     if not name:
         return [required(path)]
     bare = name.removesuffix(".")
@@ -314,7 +317,7 @@ def _validate_ingress_class(one: Manifest) -> list[FieldError]:
 
 
 def _controller_errors(controller: str, path: str) -> list[FieldError]:
-    """Errors of a controller name: a domain and a path."""
+    """Return errors of a controller name: a domain and a path."""
     if not controller:
         return [required(path)]
     domain, slash, rest = controller.partition("/")

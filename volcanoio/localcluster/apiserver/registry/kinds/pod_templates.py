@@ -107,7 +107,7 @@ def _default_host_ports(container: Manifest) -> None:
 
 
 def _listed(items: Any) -> list[Manifest]:
-    """The objects of a list; empty for other values."""
+    """Return the objects of a list; empty for other values."""
     return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
 
 
@@ -121,7 +121,7 @@ def _canonicalise(amounts: Manifest) -> None:
 
 
 def _is_latest(image: str) -> bool:
-    """Whether an image has the tag latest, or neither tag nor digest."""
+    """Return whether an image has the tag latest, or neither tag nor digest."""
     if "@" in image:
         return False
     tag = image.rpartition("/")[2].partition(":")[2]
@@ -143,7 +143,10 @@ def _default_volume(volume: Manifest) -> None:
 
 
 def quality_of_service(spec: Manifest) -> str:
-    """`BestEffort` without requests and limits, `Guaranteed` where cpu and memory requests equal limits everywhere."""
+    """Return the quality-of-service class.
+
+    `BestEffort` without requests and limits, `Guaranteed` where cpu and memory requests equal limits everywhere.
+    """
     any_set, guaranteed = False, True
     for field in ("containers", "initContainers"):
         containers = spec.get(field)
@@ -176,18 +179,18 @@ def default_template(spec: Manifest) -> None:
 
 
 def labels_of(template: Any) -> dict[str, str]:
-    """The labels of a template's pods."""
+    """Return the labels of a template's pods."""
     labels = at(template, "metadata.labels") if isinstance(template, dict) else None
     return labels if isinstance(labels, dict) else {}
 
 
 def is_selector(selector: Any) -> bool:
-    """Whether all requirements of a selector are well formed."""
+    """Return whether all requirements of a selector are well formed."""
     return not label_selector_errors(selector, "")
 
 
 def matching_errors(selector: Any, template: Any, path: str) -> list[FieldError]:
-    """Errors of a well-formed selector that does not select the template's pods."""
+    """Return errors of a well-formed selector that does not select the template's pods."""
     labels = labels_of(template)
     if not isinstance(selector, dict):
         return [invalid(f"{path}.metadata.labels", labels or None, MISMATCH)]
@@ -197,14 +200,17 @@ def matching_errors(selector: Any, template: Any, path: str) -> list[FieldError]
 
 
 def empty_errors(selector: Any, kind: str) -> list[FieldError]:
-    """Errors of an empty selector."""
+    """Return errors of an empty selector."""
     if not isinstance(selector, dict) or selector.get("matchLabels") or selector.get("matchExpressions"):
         return []
     return [invalid("spec.selector", selector, f"empty selector is invalid for {kind}")]
 
 
 def lasting_errors(template: Any, path: str, kind: str) -> list[FieldError]:
-    """Errors of templates of long-running pods: restartPolicy is Always, and there is no deadline."""
+    """Return errors of templates of long-running pods.
+
+    restartPolicy is Always, and there is no deadline.
+    """
     spec = template.get("spec") if isinstance(template, dict) else None
     spec = spec if isinstance(spec, dict) else {}
     found: list[FieldError] = []
@@ -217,7 +223,10 @@ def lasting_errors(template: Any, path: str, kind: str) -> list[FieldError]:
 
 
 def replicated_errors(spec: Manifest, kind: str, shown: str = "ReplicaSet") -> list[FieldError]:
-    """Errors of the selector and template of a replicated kind; `kind` is for the message."""
+    """Return errors of the selector and template of a replicated kind.
+
+    `kind` is for the message.
+    """
     selector, template = spec.get("selector"), spec.get("template")
     if not isinstance(selector, dict):
         found = [required("spec.selector")]

@@ -70,7 +70,7 @@ _VARYING: Final = ("hostname", "subdomain")
 
 
 def _spec_errors(spec: Manifest) -> list[FieldError]:
-    """Validation errors of a spec.
+    """Return validation errors of a spec.
 
     Pods of a job differ in environment and host name only: the result for the rest is cached.
     """
@@ -101,7 +101,7 @@ def _spec_errors(spec: Manifest) -> list[FieldError]:
 
 
 def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
-    """Errors of changes of immutable fields of a spec."""
+    """Return errors of changes of immutable fields of a spec."""
     after, before = new.get("spec") or {}, old["spec"]
     if after == before:
         return []
@@ -135,7 +135,10 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
 
 
 def _shortened(after: Manifest, before: Manifest) -> bool:
-    """Whether a negative grace period, as older servers stored it, becomes the shortest one."""
+    """Return whether a negative grace period becomes the shortest one.
+
+    Older servers stored negative grace periods.
+    """
     return int(before.get("terminationGracePeriodSeconds") or 0) < 0 and after["terminationGracePeriodSeconds"] == 1
 
 
@@ -155,14 +158,17 @@ _CONTAINERS: Final = frozenset({"containers", "initContainers"})
 
 
 def _container_changes(after: Any, before: Any) -> bool:
-    """Whether two lists of containers differ in images only."""
+    """Return whether two lists of containers differ in images only."""
     if not isinstance(after, list) or not isinstance(before, list) or len(after) != len(before):
         return False
     return all({**new, "image": ""} == {**old, "image": ""} for new, old in zip(after, before, strict=True))
 
 
 def _narrows(key: str, after: Manifest, before: Manifest) -> bool:
-    """Whether a gated pod's scheduling becomes stricter: more node selector keys, or a first affinity."""
+    """Return whether a gated pod's scheduling becomes stricter.
+
+    Valid changes are more node selector keys, or a first affinity.
+    """
     if key == "affinity":
         return not before.get("affinity")
     known, wanted = before.get("nodeSelector") or {}, after.get("nodeSelector") or {}
@@ -170,7 +176,7 @@ def _narrows(key: str, after: Manifest, before: Manifest) -> bool:
 
 
 def _contains(all_: Any, some: Any) -> bool:
-    """Whether each item of `some` is in `all_`, tolerationSeconds aside."""
+    """Return whether each item of `some` is in `all_`, tolerationSeconds aside."""
 
     def stripped(items: Any) -> list[Any]:
         return [

@@ -44,7 +44,7 @@ _EXISTS_ONLY: Final = (
 
 
 def _resource_rules(name: str) -> Iterator[str]:
-    """Errors of a resource name."""
+    """Yield errors of a resource name."""
     if rule := qualified_rule(name):
         yield rule
     elif "/" not in name and name not in _STANDARD and not name.removeprefix("requests.").startswith("hugepages-"):
@@ -92,7 +92,7 @@ def _scope_rules(scopes: list[QuotaScope], names: list[str]) -> Iterator[str]:
 
 
 def _applies(scope: str, name: str) -> bool:
-    """Whether a quota of that scope may limit the resource."""
+    """Return whether a quota of that scope may limit the resource."""
     if scope == "BestEffort":
         return name == "pods"
     if scope == "VolumeAttributesClass":

@@ -69,7 +69,7 @@ def check_default(one: Manifest, core: Core) -> None:
 
 
 def _global_default(core: Core) -> Manifest | None:
-    """The class for pods that name none; the lowest one when there are several."""
+    """Return the class for pods that name none; the lowest one when there are several."""
     found: Manifest | None = None
     for stored in core.store.collection(_NAME).objects.values():
         if b'"globalDefault":true' in stored.data:
@@ -80,7 +80,7 @@ def _global_default(core: Core) -> Manifest | None:
 
 
 def system_class(name: str) -> Manifest:
-    """One of the two system classes."""
+    """Return one of the two system classes."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

@@ -33,12 +33,12 @@ _WILDCARD_RULE: Final = (
 
 
 def spec_of(obj: Manifest) -> Manifest:
-    """The spec, created when it is missing."""
+    """Return the spec, created when it is missing."""
     return child(obj, "spec")
 
 
 def child(obj: Manifest, key: str) -> Manifest:
-    """An object field, created when it is missing."""
+    """Return an object field, created when it is missing."""
     found = obj.get(key)
     if not isinstance(found, dict):
         found = obj[key] = {}
@@ -54,12 +54,12 @@ def fill(obj: Manifest, **defaults: Any) -> Manifest:
 
 
 def listed(items: Any) -> list[Manifest]:
-    """The objects of a list; empty for other values."""
+    """Return the objects of a list; empty for other values."""
     return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
 
 
 def negative_errors(holder: Manifest, path: str, *names: str) -> list[FieldError]:
-    """Errors of negative counts."""
+    """Return errors of negative counts."""
     return [
         invalid(f"{path}.{name}", holder[name], "must be greater than or equal to 0")
         for name in names
@@ -68,19 +68,19 @@ def negative_errors(holder: Manifest, path: str, *names: str) -> list[FieldError
 
 
 def choice_errors(holder: Manifest, path: str, name: str, choices: Iterable[str]) -> list[FieldError]:
-    """Errors of a field that is not one of the valid values."""
+    """Return errors of a field that is not one of the valid values."""
     value, known = holder.get(name), tuple(choices)
     return [] if value is None or value in known else [unsupported(f"{path}.{name}", value, known)]
 
 
 def port_errors(number: Any, path: str) -> list[FieldError]:
-    """Errors of a port number."""
+    """Return errors of a port number."""
     good = isinstance(number, int) and 1 <= number <= 65535
     return [] if good else [invalid(path, number or 0, "must be between 1 and 65535, inclusive")]
 
 
 def port_name_errors(name: str, path: str) -> list[FieldError]:
-    """Errors of a port name (IANA service name)."""
+    """Return errors of a port name (IANA service name)."""
     rules = (
         (len(name) <= 15, "must be no more than 15 characters"),
         (bool(_PORT_NAME(name)), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
@@ -92,20 +92,20 @@ def port_name_errors(name: str, path: str) -> list[FieldError]:
 
 
 def count_or_percent_errors(amount: Any, path: str) -> list[FieldError]:
-    """Errors of a count or percentage."""
+    """Return errors of a count or percentage."""
     if isinstance(amount, str):
         return [] if _PERCENT(amount) else [invalid(path, amount, PERCENT_RULE)]
     return [invalid(path, amount, "must be greater than or equal to 0")] if amount < 0 else []
 
 
 def percentage_errors(amount: Any, path: str) -> list[FieldError]:
-    """Errors of a percentage above 100."""
+    """Return errors of a percentage above 100."""
     over = isinstance(amount, str) and _PERCENT(amount) and int(amount[:-1]) > 100
     return [invalid(path, amount, "must not be greater than 100%")] if over else []
 
 
 def number_of(amount: Any) -> int:
-    """The number in a count or percentage; 0 for other values."""
+    """Return the number in a count or percentage; 0 for other values."""
     if isinstance(amount, str):
         digits = amount.removesuffix("%")
         return int(digits) if digits.isdigit() else 0
@@ -113,14 +113,14 @@ def number_of(amount: Any) -> int:
 
 
 def segment_rule(name: str) -> list[str]:
-    """Why a name cannot be a path segment; empty when it can."""
+    """Return the reason why a name cannot be a path segment; empty when it can."""
     if name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{one}'" for one in "/%" if one in name]
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an IPv4 or IPv6 address."""
+    """Return whether a text is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -137,19 +137,19 @@ def network_of(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | Non
 
 
 def is_block(text: str) -> bool:
-    """Whether a text is a network in CIDR notation."""
+    """Return whether a text is a network in CIDR notation."""
     return network_of(text) is not None
 
 
 def host_rule(host: str) -> str:
-    """The error of a host name that may begin with a wildcard; empty when it is valid."""
+    """Return the error of a host name that may begin with a wildcard; empty when it is valid."""
     if "*" in host:
         return "" if _WILDCARD(host) else _WILDCARD_RULE
     return subdomain_rule(host)
 
 
 def immutable(*names: str) -> Callable[[Manifest, Manifest], list[FieldError]]:
-    """Errors of changed immutable fields, given by path."""
+    """Return a check that reports changes of immutable fields, given by path."""
 
     def errors(new: Manifest, old: Manifest) -> list[FieldError]:
         return [
@@ -162,7 +162,7 @@ def immutable(*names: str) -> Callable[[Manifest, Manifest], list[FieldError]]:
 
 
 def at(obj: Manifest, path: str) -> Any:
-    """The value at a path such as `spec.selector`; None when it is missing."""
+    """Return the value at a path such as `spec.selector`; None when it is missing."""
     found: Any = obj
     for key in path.split("."):
         found = found.get(key) if isinstance(found, dict) else None
@@ -170,12 +170,12 @@ def at(obj: Manifest, path: str) -> Any:
 
 
 def needed(holder: Manifest, path: str, *names: str) -> list[FieldError]:
-    """Errors of required fields that are empty."""
+    """Return errors of required fields that are empty."""
     return [required(f"{path}.{name}") for name in names if not holder.get(name)]
 
 
 def reference_errors(reference: Manifest, path: str) -> list[FieldError]:
-    """Errors of the kind and name of a referenced object."""
+    """Return errors of the kind and name of a referenced object."""
     found: list[FieldError] = []
     for name in ("kind", "name"):
         value = reference.get(name)
@@ -187,7 +187,7 @@ def reference_errors(reference: Manifest, path: str) -> list[FieldError]:
 
 
 def label_selector_errors(selector: Any, path: str) -> list[FieldError]:
-    """Validation errors of a label selector; none for a missing one."""
+    """Return validation errors of a label selector; none for a missing one."""
     if not isinstance(selector, dict):
         return []
     found = label_errors(selector.get("matchLabels"), f"{path}.matchLabels")

@@ -54,12 +54,12 @@ _LONGEST_STICKINESS: Final = 86400
 
 
 def is_external(spec: Manifest) -> bool:
-    """Whether a Service is reached from outside the cluster."""
+    """Return whether a Service is reached from outside the cluster."""
     return spec.get("type") in _REACHED or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def service_errors(service: Manifest) -> list[FieldError]:
-    """Validation errors of a Service."""
+    """Return validation errors of a Service."""
     spec = service["spec"]
     kind, ports = spec.get("type"), listed(spec.get("ports"))
     headless = kind != "ExternalName" and spec.get("clusterIP") == "None"
@@ -127,7 +127,7 @@ def _affinity_errors(spec: Manifest) -> list[FieldError]:
 
 
 def _unique_errors(ports: list[Manifest], *, closed: bool) -> list[FieldError]:
-    """Errors of duplicate ports, and of node ports of a ClusterIP Service."""
+    """Return errors of duplicate ports, and of node ports of a ClusterIP Service."""
     found: list[FieldError] = []
     if closed:
         rule = "may not be used when `type` is 'ClusterIP'"
@@ -160,7 +160,7 @@ def _traffic_errors(spec: Manifest) -> list[FieldError]:
 
 
 def service_warnings(service: Manifest, old: Manifest | None) -> list[str]:
-    """Warnings of fields that are stored without effect."""
+    """Return warnings of fields that are stored without effect."""
     del old
     spec = service["spec"]
     kind, headless = spec.get("type"), spec.get("clusterIP") == "None"
@@ -221,14 +221,14 @@ class Allocations:
         self.ports.update(ports)
 
     def address(self) -> str:
-        """A free address."""
+        """Return a free address."""
         while True:
             text = str(NETWORK[self._random.randrange(256, 65536)])
             if text not in self.addresses:
                 return text
 
     def port(self, taken: Iterable[int]) -> int | None:
-        """A free port that is not in `taken`; None when there is none."""
+        """Return a free port that is not in `taken`; None when there is none."""
         free = [number for number in NODE_PORTS if number not in self.ports and number not in taken]
         return self._random.choice(free) if free else None
 
@@ -412,7 +412,7 @@ def _change_ports(spec: Manifest, core: Core, mine: frozenset[int | None]) -> li
 
 
 def _port_rule(number: int, known: Container[int], taken: Container[int]) -> str:
-    """Why a Service cannot have a node port; empty when it can."""
+    """Return the reason why a Service cannot have a node port; empty when it can."""
     if number not in NODE_PORTS:
         return f"provided port is not in the valid range. The range of valid ports is {_SPAN}"
     return "provided port is already allocated" if number in known or number in taken else ""

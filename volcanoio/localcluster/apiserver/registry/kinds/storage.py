@@ -97,7 +97,7 @@ def _validate_claim(claim: Manifest) -> list[FieldError]:
 
 
 def claim_errors(spec: Manifest, path: str) -> list[FieldError]:
-    """Validation errors of a claim's spec."""
+    """Return validation errors of a claim's spec."""
     found = label_selector_errors(spec.get("selector"), f"{path}.selector")
     found += _mode_errors(spec.get("accessModes"), f"{path}.accessModes", "at least 1 access mode is required")
     size, where = ((spec.get("resources") or {}).get("requests") or {}).get("storage"), f"{path}.resources[storage]"
@@ -109,7 +109,7 @@ def claim_errors(spec: Manifest, path: str) -> list[FieldError]:
 
 
 def _validate_claim_update(new: Manifest, old: Manifest) -> list[FieldError]:
-    """Errors of an update: a claim is bound once, and may grow once it is bound."""
+    """Return errors of an update: a claim is bound once, and may grow once it is bound."""
     after, before = dict(new["spec"]), dict(old["spec"])
     ignored = ["volumeAttributesClassName"]
     if not before.get("volumeName"):
@@ -158,7 +158,7 @@ def _validate_volume(volume: Manifest) -> list[FieldError]:
 
 
 def _source_errors(spec: Manifest) -> list[FieldError]:
-    """Errors of a volume's source, of which there is exactly one."""
+    """Return errors of a volume's source, of which there is exactly one."""
     types = [name for name in (*_SOURCES, *sorted(set(spec) - _NOT_SOURCES - set(_SOURCES))) if spec.get(name)]
     if not types:
         return [required("spec", "must specify a volume type")]

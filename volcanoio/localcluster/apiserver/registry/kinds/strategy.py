@@ -119,7 +119,7 @@ PLAIN = Strategy()
 
 
 def idle(kind: str) -> str:
-    """The warning for a kind without a controller."""
+    """Return the warning for a kind without a controller."""
     return f"{kind}: stored, but no controller of this server acts on it"
 
 

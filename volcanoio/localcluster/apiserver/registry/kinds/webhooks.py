@@ -33,7 +33,7 @@ _FORM: Final = "; desired format: https://host[/path]"
 
 
 def configuration_errors(configuration: Manifest) -> list[FieldError]:
-    """Validation errors of a Mutating- or ValidatingWebhookConfiguration."""
+    """Return validation errors of a Mutating- or ValidatingWebhookConfiguration."""
     found: list[FieldError] = []
     names: set[str] = set()
     for at, hook in enumerate(configuration.get("webhooks") or ()):

@@ -101,7 +101,7 @@ def _default_daemon_set(obj: Manifest, core: Core) -> None:
 
 
 def _template_number(daemon_set: Manifest, core: Core) -> int:
-    """The generation of the template; 1 for a new object."""
+    """Return the generation of the template; 1 for a new object."""
     meta = daemon_set["metadata"]
     stored = core.store.get(Ref("daemonsets.apps", str(meta.get("namespace", "")), str(meta.get("name", ""))))
     if stored is None or stored.uid != meta.get("uid"):
@@ -122,7 +122,7 @@ def _with_status(**status: int) -> Callable[[Manifest, Core], None]:
 
 
 def _rolling_errors(strategy: Manifest, path: str) -> list[FieldError]:
-    """Errors of maxUnavailable and maxSurge of a rollout."""
+    """Return errors of maxUnavailable and maxSurge of a rollout."""
     rolling, where = strategy.get("rollingUpdate") or {}, f"{path}.rollingUpdate"
     few, many = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     found = count_or_percent_errors(few, f"{where}.maxUnavailable")
@@ -183,7 +183,7 @@ def _validate_stateful_set(obj: Manifest) -> list[FieldError]:
 
 
 def _with_claims(spec: Manifest) -> Manifest:
-    """The spec with a volume in its template for each volume claim template."""
+    """Return the spec with a volume in its template for each volume claim template."""
     template: Any = spec.get("template")
     names = [(claim.get("metadata") or {}).get("name") for claim in listed(spec.get("volumeClaimTemplates"))]
     if not names or not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
@@ -208,7 +208,7 @@ def _validate_daemon_set(obj: Manifest) -> list[FieldError]:
 
 
 def _daemon_rolling_errors(rolling: Manifest, path: str) -> list[FieldError]:
-    """Errors of a rollout that allows both or neither of maxUnavailable and maxSurge."""
+    """Return errors of a rollout that allows both or neither of maxUnavailable and maxSurge."""
     found: list[FieldError] = []
     amounts = [(name, rolling.get(name, 0)) for name in ("maxUnavailable", "maxSurge")]
     for rule in (count_or_percent_errors, percentage_errors):
