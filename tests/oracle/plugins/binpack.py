@@ -1,4 +1,4 @@
-"""binpack: the fuller node is better."""
+"""Plugin binpack: fuller nodes score higher."""
 
 from __future__ import annotations
 

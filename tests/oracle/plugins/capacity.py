@@ -1,7 +1,8 @@
-"""capacity: queues have what they deserve, and may have what their capability and others' guarantees leave.
+"""Plugin capacity: each queue deserves an amount, and is limited by its capability and the guarantees of others.
 
-Flat, or a tree by spec.parent (enableHierarchy). Ours: what is wrong in the tree stops that part of it, not all; a
-root with a capability for some resources has the others without limit; a queue's ancestors keep their guarantees too.
+Queues are flat, or a tree by spec.parent (enableHierarchy). Unlike Volcano: an error in the tree disables only that
+part of it; a root with a capability for some resources has no limit of the others; the guarantees of a queue's
+ancestors are kept too.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Capacity(Plugin):
     # The tree.
 
     def above(self, name: str) -> list[str]:
-        """The ancestors of a queue, as far as they exist and are no circle; flat: none."""
+        """Return the ancestors of a queue up to a missing one or a cycle; without hierarchy there are none."""
         way: list[str] = []
         at = self.queues[name].parent if self.hierarchical else ""
         while at in self.queues and at not in way and at != name:
@@ -74,7 +75,7 @@ class Capacity(Plugin):
         return way
 
     def sound(self, name: str) -> bool:
-        """Whether the way up ends at the root."""
+        """Return whether the root is an ancestor of the queue, or the queue itself."""
         return name == "root" or "root" in self.above(name)
 
     def usable(self, queue: Queue) -> bool:
@@ -86,7 +87,7 @@ class Capacity(Plugin):
         return [each for each in self.above(name)[:level] if each != "root"]
 
     def held(self, name: str) -> Amounts:
-        """What a queue and those below it hold."""
+        """Return what a queue and its descendants hold."""
         return total(
             q.sum(*ALLOCATED, "pipelined") for q in self.queues.values() if name in (q.name, *self.above(q.name))
         )
@@ -94,7 +95,7 @@ class Capacity(Plugin):
     # Orders.
 
     def share(self, name: str) -> tuple[float, bool]:
-        """What it holds of what it deserves; a queue that deserves nothing has 1, after others that have."""
+        """Return held over deserved; a queue that deserves nothing has 1, and is ordered after others with 1."""
         deserved = {resource: amount for resource, amount in self.deserved[name].items() if amount >= 0.1}
         if not deserved:
             return 1.0, True
@@ -102,7 +103,7 @@ class Capacity(Plugin):
         return max(held.get(resource, 0) / amount for resource, amount in deserved.items()), False
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
-        """Priority, leaves before others, then the branches below the last ancestor that both have."""
+        """Order by priority, leaves before inner queues, then by the shares from the root down."""
         if queue.name not in self.deserved:
             return -queue.priority, True, ()
         if not self.hierarchical:
@@ -137,7 +138,7 @@ class Capacity(Plugin):
         )
 
     def preemptive(self, queue: Queue, requests: Amounts) -> bool:
-        """Within what it may have, and within what it, or a near ancestor, deserves of any requested resource."""
+        """Return whether the queue is within its limit, and it or a near ancestor within its deserved amount."""
         if not queue.open or not self.usable(queue):
             return False
         if not self._below(queue.name, requests, self.ceiling[queue.name]):
@@ -192,7 +193,7 @@ class Capacity(Plugin):
         return victims
 
     def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
-        """For a gang of the same queue all; of another by what queues have, without regard to what is wanted."""
+        """Return all candidates for gangpreempt; for other actions, those that their queues can lose."""
         if action == "gangpreempt":
             return list(candidates)
         return self._losable(job, None, 0, candidates)
@@ -235,7 +236,7 @@ def common(left: Amounts, right: Amounts) -> bool:
 
 
 def exceeds(held: Amounts, deserved: Amounts, requests: Amounts) -> bool:
-    """Whether more is held than deserved of a requested resource that is deserved at all."""
+    """Return whether more is held than deserved of a requested resource of which anything is deserved."""
     for name, amount in requests.items():
         if amount <= 0 or name == "pods":
             continue

@@ -1,4 +1,4 @@
-"""cdp: what runs is not evicted while it cools down."""
+"""Plugin cdp: running tasks are not evicted during their cooldown."""
 
 from __future__ import annotations
 

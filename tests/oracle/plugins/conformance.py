@@ -1,4 +1,4 @@
-"""conformance: what the cluster itself needs is never evicted."""
+"""Plugin conformance: critical pods of the cluster are never evicted."""
 
 from __future__ import annotations
 

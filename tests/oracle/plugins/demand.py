@@ -6,13 +6,13 @@ from tests.oracle.cluster import ALLOCATED, Amounts, Job, total
 
 
 def minimum(job: Job) -> Amounts:
-    """minResources less what waits behind scheduling gates."""
+    """Return minResources minus the requests of gated tasks."""
     gated = total(task.requests for task in job.tasks if task.state == "pending" and task.gated)
     return {name: max(amount - gated.get(name, 0), 0) for name, amount in (job.minimum_resources or {}).items()}
 
 
 def outstanding(job: Job) -> Amounts:
-    """minResources less what is allocated already, and what is gated."""
+    """Return minResources minus the requests of allocated and of gated tasks."""
     held, gated = job.sum(*ALLOCATED), total(t.requests for t in job.tasks if t.state == "pending" and t.gated)
     return {
         name: max(max(amount - held.get(name, 0), 0) - gated.get(name, 0), 0)

@@ -1,4 +1,4 @@
-"""drf: the job with the smaller dominant share first. With a hierarchy see `hdrf`."""
+"""Plugin drf: the job with the smaller dominant share is first. For the hierarchy see `hdrf`."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Drf(Plugin):
         return ShareTree(self.session, self.wanted).order_key(queue)
 
     def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Granted if the preemptor's queue, with its task, still goes before the victim's without it.
+        """Return the victims without which their queue is still ordered after the preemptor's queue with its task.
 
-        Ours: each after those before it, not each alone.
+        Unlike Volcano, each victim is evaluated after the earlier ones are removed, not alone.
         """
         assert preemptor.job is not None
         queues = self.session.cluster.queues

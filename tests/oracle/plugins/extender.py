@@ -1,7 +1,7 @@
-"""extender: a service has a say, here without a wire.
+"""Plugin extender: a service takes part in decisions; here it is an object, without HTTP.
 
-Ours: what fails and can be ignored has no objection, also about readiness and victims; a task without scores that
-cannot be ignored goes nowhere.
+Unlike Volcano: a failed request of an ignorable extender counts as consent, also for readiness and victims; a task is
+not placed if the scores of an extender that is not ignorable are missing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""namespace-fairshare (ours): in a queue the namespace with the smaller dominant share over its weight goes first,
-and those with more hold back for one that waits for long.
+"""Plugin namespace-fairshare: in a queue, the namespace with the smallest dominant share over its weight is first.
+
+Namespaces with larger shares wait for one that has waited for long. Volcano has no such plugin.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ class NamespaceFairshare(Plugin):
         self.turns = patience.open(cluster.jobs, cluster.nodes, self.held_of, self.session.now, limit)
 
     def held_of(self, queue: str, namespace: str) -> float:
-        """What a namespace holds of a queue."""
+        """Return the weighted share that a namespace holds of a queue."""
         jobs = [job for job in self.session.cluster.queues[queue].jobs if job.namespace == namespace]
         return self._share([job.sum(*ALLOCATED, "pipelined") for job in jobs], namespace)
 
     def holds_back(self, job: Job, stage: str) -> bool:
-        """Whether one that waits and has less goes before the job's namespace."""
+        """Return whether the job must wait for a namespace that has waited for long and has a smaller share."""
         namespace, share = self.turns.get((job.queue, stage), (job.namespace, 0.0))
         return job.namespace != namespace and self.held_of(job.queue, job.namespace) > share
 
@@ -43,7 +44,7 @@ class NamespaceFairshare(Plugin):
         return -1 if self.holds_back(job, "Pending") else 0
 
     def job_key(self, job: Job) -> float:
-        """What waits for nodes counts for a job that waits to be admitted."""
+        """Order by the namespace's share; for a pending job, the demand of enqueued jobs counts too."""
         alike = [other for other in self.session.cluster.queues[job.queue].jobs if other.namespace == job.namespace]
         parts: list[Amounts] = [other.sum(*ALLOCATED, "pipelined") for other in alike]
         if job.phase == "Pending":
@@ -62,7 +63,7 @@ class NamespaceFairshare(Plugin):
 
 
 def _weight(text: str) -> float:
-    """A positive number; anything else is 1."""
+    """Parse a weight; text that is not a positive number is 1."""
     try:
         weight = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""gang: the minimum or nothing."""
+"""Plugin gang: a job gets its minimum of tasks or none."""
 
 from __future__ import annotations
 

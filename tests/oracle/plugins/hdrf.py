@@ -1,7 +1,7 @@
 """The tree of queues of hierarchical drf, computed from what jobs hold.
 
-Leaves are jobs. A leaf is saturated when it has all it wants of a resource, or wants one that is used up. A node adds
-up its saturated children as they are and the others scaled down to the least share among them.
+Leaves are jobs. A leaf is saturated if it has all that it requests of a resource, or requests one that is exhausted. A
+node is the sum of its saturated children and of the others, which are scaled down to the smallest share among them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OrderKey = tuple[tuple[bool, float], ...]
 
 
 class Place:
-    """A node of the tree, or a leaf: what it holds, its share, and whether it is saturated."""
+    """A node of the tree, with its weight, its children and the jobs below it."""
 
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight
@@ -27,9 +27,10 @@ class Place:
 
 
 class ShareTree:
-    """`wanted` is what jobs held and wanted as the session opened, by uid; those that wanted no more are left out.
+    """The shares of all queues, with some tasks supposed to be placed or removed.
 
-    `supposed` are tasks that are to count as placed (1) or not placed (-1).
+    `wanted` is what jobs held and requested when the session opened, by uid, without jobs that requested no more.
+    `supposed` are tasks that count as placed (1) or not placed (-1).
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class ShareTree:
         self.exhausted = {name for name, amount in self.total.items() if used[name] >= amount}
 
     def order_key(self, queue: Queue) -> OrderKey:
-        """At each step from the root: whether it is saturated, then its share over its weight."""
+        """Return, for each step from the root, whether it is saturated and its share over its weight."""
         result = []
         for place in self.ways.get(queue.name, []):
             held, saturated = self._sum(place)
@@ -66,7 +67,7 @@ class ShareTree:
 
     @staticmethod
     def _steps(queue: Queue) -> list[tuple[str, float]]:
-        """From the annotations; ours: a queue without them is a child of the root."""
+        """Return names and weights by annotations; unlike Volcano, a queue without them is a child of the root."""
         names = [name for name in queue.annotations.get("volcano.sh/hierarchy", "").split("/") if name]
         if len(names) < 2 or names[0] != "root":
             return [(queue.name, 1.0)]

@@ -1,4 +1,4 @@
-"""nodegroup: queues keep to groups of nodes (the label volcano.sh/nodegroup-name)."""
+"""Plugin nodegroup: queues use certain groups of nodes (label volcano.sh/nodegroup-name)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUIRED, PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind 
 
 class Nodegroup(Plugin):
     def passes_statically(self, task: Task, node: Node) -> bool:
-        """With limits, what else is placed decides too."""
+        """Apply the filter, except for queues with limits, where it depends on what else is placed."""
         queue = self._queue(task)
         limited = queue is not None and "volcano.sh/nodegroup-resource-limits" in queue.annotations
         return limited or self.predicate(task, node)
@@ -55,7 +55,7 @@ class Nodegroup(Plugin):
         return self.session.cluster.queues[task.job.queue] if task.job is not None else None
 
     def _affinity(self, queue: Queue) -> Any:
-        """Its own, or with enableHierarchy that of the nearest ancestor."""
+        """Return the affinity of the queue or, with enableHierarchy, of its nearest ancestor that has one."""
         queues, seen = self.session.cluster.queues, [queue.name]
         while queue.spec.get("affinity") is None and self.hierarchical and queue.parent in queues:
             queue = queues[queue.parent]
@@ -75,7 +75,7 @@ class Nodegroup(Plugin):
 
 
 def _sides(affinity: Any) -> tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]:
-    """Required and preferred groups of the affinity, then of the anti-affinity."""
+    """Return required and preferred groups of the affinity, then of the anti-affinity."""
     sides = [(affinity or {}).get(name) or {} for name in ("nodeGroupAffinity", "nodeGroupAntiAffinity")]
     wanted, unwanted = ((side.get(REQUIRED, []), side.get(PREFERRED, [])) for side in sides)
     return wanted, unwanted

@@ -1,4 +1,4 @@
-"""nodeorder: Kubernetes' scorers, each from 0 to 100 times its weight."""
+"""Plugin nodeorder: the scorers of Kubernetes, each from 0 to 100 times its weight."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Nodeorder(Plugin):
         return int(self.arguments.get(f"{name}.weight", WEIGHTS[name]))
 
     def score(self, task: Task, node: Node) -> float:
-        """By what is used of the node."""
+        """Score what depends on the node alone: its used resources and its images."""
         return float(
             least(task, node) * self.weight("leastrequested")
             + most(task, node) * self.weight("mostrequested")
@@ -37,7 +37,7 @@ class Nodeorder(Plugin):
         )
 
     def relative_scores(self, task: Task, node: Node, group: list[Node]) -> Iterator[float]:
-        """In comparison with the other nodes; a scorer that has nothing to say of any node is skipped."""
+        """Yield the scores that are relative to other nodes; a scorer that applies to no node is skipped."""
         nodes = self.session.cluster.nodes
         if wishes(task):
             points = {each.name: wished(task, each) for each in group}
@@ -51,7 +51,7 @@ class Nodeorder(Plugin):
         yield self._spread(task, node, group) * self.weight("podtopologyspread")
 
     def _near(self, task: Task, node: Node, group: list[Node]) -> int:
-        """InterPodAffinity: preferred terms of the pod, and of others about it; required ones of others count 1."""
+        """Score preferred pod affinity, of the pod and of others towards it; required terms of others count 1."""
         points = {each.name: self._pull(task, each) for each in group}
         span = max(points.values()) - min(points.values())
         return int((points[node.name] - min(points.values())) / span * 100) if span else 0
@@ -72,7 +72,7 @@ class Nodeorder(Plugin):
         return total
 
     def _spread(self, task: Task, node: Node, group: list[Node]) -> int:
-        """PodTopologySpread: fewer pods in the node's domains are better; nodes without the labels have 0."""
+        """Score topology spread: fewer pods in the node's domains are better; nodes without the labels have 0."""
         soft = podrules.constraints(task, "ScheduleAnyway")
         scored = [each for each in group if all(one["topologyKey"] in each.labels for one in soft)]
         if not soft or node not in scored:
@@ -116,7 +116,7 @@ def most(task: Task, node: Node) -> int:
 
 
 def balanced(task: Task, node: Node) -> int:
-    """How much more even the node is with the task: 50 to 100."""
+    """Score how much more even the use of the node's resources becomes with the task: 50 to 100."""
     names = ["cpu", "memory"] + (["nvidia.com/gpu"] if task.requests.get("nvidia.com/gpu") else [])
     there = [name for name in names if node.allocatable.get(name)]
     before = [min(node.used(name) / node.allocatable[name], 1.0) for name in there]
@@ -125,7 +125,7 @@ def balanced(task: Task, node: Node) -> int:
 
 
 def evenness(fractions: list[float]) -> int:
-    """100·(1 − σ) of the used fractions; of gpus only where they are asked for."""
+    """Compute 100·(1 − σ) of the used fractions."""
     if len(fractions) == 2:
         return int((1 - abs((fractions[0] - fractions[1]) / 2)) * 100)
     if not fractions:
@@ -141,7 +141,7 @@ def evenness(fractions: list[float]) -> int:
 
 
 def images(task: Task, node: Node, nodes: list[Node]) -> int:
-    """ImageLocality: bytes that are there already, by the share of nodes that have them; 23 to 1000 MB a container."""
+    """Score the bytes of images on the node times the share of nodes that have them; 23 to 1000 MB per container."""
     containers = [*task.spec.get("initContainers", []), *task.spec["containers"]]
     found = 0
     for each in containers:
@@ -155,7 +155,7 @@ def images(task: Task, node: Node, nodes: list[Node]) -> int:
 
 
 def wishes(task: Task) -> list[tuple[int, dict[str, list[dict[str, str]]]]]:
-    """Preferred terms of node affinity with their weights."""
+    """Return the preferred terms of node affinity with their weights."""
     affinity = task.spec.get("affinity", {}).get("nodeAffinity", {})
     preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
     return [(each["weight"], each["preference"]) for each in preferred]
@@ -166,5 +166,5 @@ def wished(task: Task, node: Node) -> int:
 
 
 def counts_against(task: Task, node: Node) -> int:
-    """How many taints make the node less welcome."""
+    """Count the PreferNoSchedule taints that the task does not tolerate."""
     return sum(taint["effect"] == SOFT and not tolerates(task.spec, taint, ("", SOFT)) for taint in node.taints)

@@ -1,4 +1,4 @@
-"""overcommit: demand is admitted up to the cluster's capacity times a factor."""
+"""Plugin overcommit: jobs are enqueued up to the cluster's capacity times a factor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Overcommit(Plugin):
 
     @staticmethod
     def _admitted(job: Job) -> Amounts:
-        """All of it until the job runs, though part may be placed."""
+        """Return the whole demand of a job until it runs, even if part of it is placed."""
         if job.phase == "Inqueue":
             return minimum(job)
         return outstanding(job) if runs_whole(job) else {}

@@ -1,4 +1,4 @@
-"""namespace-fairshare's patience: from session to session, who has waited so long that others hold back for it."""
+"""Patience of namespace-fairshare: which namespaces have waited so long that others wait for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ STAGES = ("Pending", "Inqueue")
 
 @dataclass
 class Waiting:
-    """A namespace that was the least at every session since: what it had, and the next change of what others do."""
+    """A namespace that has had the smallest share in every session since it began to wait.
+
+    At time `change`, others begin or cease to hold back for it.
+    """
 
     share: float
     change: float
@@ -26,14 +29,14 @@ class Waiting:
 
 @dataclass
 class Patience:
-    """What is remembered, by queue, stage and namespace."""
+    """The waiting namespaces by queue, stage and namespace, kept between sessions."""
 
     waiting: dict[tuple[str, str, str], Waiting] = field(default_factory=dict)
 
     def open(
         self, jobs: list[Job], nodes: list[Node], share: Callable[[str, str], float], now: float, seconds: float
     ) -> dict[tuple[str, str], tuple[str, float]]:
-        """Whose turn it is, and what it has, by queue and stage."""
+        """Return the namespace for which others wait, and its share, by queue and stage."""
         before, self.waiting = self.waiting, {}
         turns: dict[tuple[str, str], tuple[str, float]] = {}
         if not seconds:
@@ -66,7 +69,7 @@ def _waits(job: Job, stage: str) -> bool:
 
 
 def _fits(jobs: list[Job], nodes: list[Node]) -> bool:
-    """Whether a pod of the waiting jobs would fit an empty node. Which of them is asked about does not matter."""
+    """Return whether the waiting pods fit on an empty node; discard examples where only some of them do."""
     answers = {
         any(all(node.allocatable.get(name, 0) >= amount for name, amount in task.requests.items()) for node in nodes)
         for job in jobs

@@ -1,6 +1,6 @@
-"""pdb: no more victims than every budget about them allows.
+"""Plugin pdb: no more victims than every budget that selects them allows.
 
-Ours: pods without labels may be victims; what the session has evicted, and the budget cannot show yet, counts.
+Unlike Volcano: pods without labels can be victims; evictions of this session, which no budget shows yet, count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from volcanoio.model.base import Manifest
 
 class Pdb(Plugin):
     def permitted(self, victims: Sequence[Task]) -> list[Task]:
-        """Ours: for shuffle a veto on what others name."""
+        """Return the victims within all budgets; unlike Volcano, this also filters the victims of shuffle."""
         budgets = self.session.cluster.others.get("PodDisruptionBudget", [])
         left = [each.get("status", {}).get("disruptionsAllowed", 0) for each in budgets]
         for task in self.session.cluster.tasks:
@@ -37,7 +37,7 @@ class Pdb(Plugin):
 
 
 def _about(task: Task, budgets: list[Manifest]) -> list[int]:
-    """The indexes of the budgets that an eviction uses up."""
+    """Return the indexes of the budgets that an eviction counts against."""
     return [
         at
         for at, each in enumerate(budgets)

@@ -34,7 +34,7 @@ SWITCHES = {
     "overused": "enabledOverused",
     "allocatable": "enabledAllocatable",
 }
-"""Points that are not here (valid, victim_queue_key, evictable, placed, removed) are always on."""
+"""Extension points that are not listed (valid, victim_queue_key, evictable, placed, removed) are always enabled."""
 
 
 class Plugin:
@@ -50,11 +50,11 @@ class Plugin:
         """Start a session."""
 
     def passes_statically(self, task: Task, node: Node) -> bool:
-        """Whether the filter passes, without the parts that evictions can change."""
+        """Return whether the filter passes, without the parts that evictions can change."""
         return bool(self.predicate(task, node))
 
     def simulated(self, task: Task, node: Node) -> bool:
-        """Whether a dry run, as pods are now, may count on the filters for which it simulates evictions."""
+        """Return whether the filters that a dry run does not simulate pass with the pods as they are now."""
         return True
 
     def offers(self, method: str) -> bool:

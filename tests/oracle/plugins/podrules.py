@@ -1,4 +1,4 @@
-"""Kubernetes' rules about other pods, pod by pod and node by node: terms of affinity, spread, host ports."""
+"""Rules of Kubernetes about other pods, checked pod by pod and node by node: affinity, spread, host ports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def together(key: str, one: Node, other: Node) -> bool:
 
 
 def terms(task: Task, side: str, kind: str) -> list[Any]:
-    """Terms of podAffinity or podAntiAffinity, required or preferred."""
+    """Return the terms of podAffinity or podAntiAffinity, required or preferred."""
     found: list[Any] = (
         task.spec.get("affinity", {}).get(side, {}).get(f"{kind}DuringSchedulingIgnoredDuringExecution", [])
     )
@@ -29,7 +29,7 @@ def terms(task: Task, side: str, kind: str) -> list[Any]:
 
 
 def meant(term: Term, owner: Task, other: Task, cluster: Cluster) -> bool:
-    """Whether a term of one pod selects another pod."""
+    """Return whether a term of one pod selects another pod."""
     selector = term.get("namespaceSelector")
     namespaces = term.get("namespaces") or ([] if selector is not None else [owner.namespace])
     if other.namespace not in namespaces and not selects(selector, cluster.namespaces.get(other.namespace, {})):
@@ -44,7 +44,7 @@ def meant(term: Term, owner: Task, other: Task, cluster: Cluster) -> bool:
 
 
 def has_company(task: Task, node: Node, cluster: Cluster) -> bool:
-    """Required affinity: pods that all terms select, in each topology; the first pod of a group may use any node."""
+    """Check required affinity: each domain has a pod that all terms select; a group's first pod may use any node."""
     wanted = terms(task, "podAffinity", "required")
     if any(term["topologyKey"] not in node.labels for term in wanted):
         return False
@@ -56,7 +56,7 @@ def has_company(task: Task, node: Node, cluster: Cluster) -> bool:
 
 
 def keeps_apart(task: Task, node: Node, cluster: Cluster) -> bool:
-    """Required anti-affinity, its own and that of pods on nodes."""
+    """Check required anti-affinity, of the pod and of pods on nodes."""
     for other, at in pods(cluster):
         for term in terms(task, "podAntiAffinity", "required"):
             if meant(term, task, other, cluster) and together(term["topologyKey"], node, at):
@@ -76,7 +76,7 @@ def constraints(task: Task, when: str) -> list[Any]:
 
 
 def spreads_over(constraint: Term, owner: Task, other: Task) -> bool:
-    """Whether a constraint counts a pod: an empty selector counts none but the pod itself."""
+    """Return whether a constraint selects a pod."""
     selector = constraint.get("labelSelector")
     if other.namespace != owner.namespace or not selects(selector, other.labels):
         return False
@@ -88,7 +88,7 @@ def spreads_over(constraint: Term, owner: Task, other: Task) -> bool:
 
 
 def counting(task: Task, among: list[Any], constraint: Term, cluster: Cluster) -> list[Node]:
-    """The nodes whose pods and domains count: with all labels, and open to the pod where the policies say so."""
+    """Return the nodes whose pods count: with all topology labels, and feasible as far as the policies require."""
     nodes = [node for node in cluster.nodes if all(each["topologyKey"] in node.labels for each in among)]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor":
         nodes = [node for node in nodes if affine(task.spec, node.name, node.labels)]
@@ -98,7 +98,7 @@ def counting(task: Task, among: list[Any], constraint: Term, cluster: Cluster) -
 
 
 def number_on(constraint: Term, task: Task, nodes: list[Node]) -> int:
-    """How many pods of a constraint are on nodes, terminating ones left out."""
+    """Count the pods of a constraint on nodes, without terminating ones; an empty selector counts none."""
     selector = constraint.get("labelSelector") or {}
     if (
         not selector.get("matchLabels")
@@ -110,7 +110,7 @@ def number_on(constraint: Term, task: Task, nodes: list[Node]) -> int:
 
 
 def is_even(task: Task, node: Node, cluster: Cluster) -> bool:
-    """Required spread: with this pod the domain has at most maxSkew more than the smallest one."""
+    """Check required spread: with this pod, the domain has at most maxSkew more than the smallest one."""
     hard = constraints(task, "DoNotSchedule")
     for each in hard:
         key = each["topologyKey"]

@@ -1,4 +1,4 @@
-"""predicates: Kubernetes' filters in Volcano's order."""
+"""Plugin predicates: the filters of Kubernetes in Volcano's order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Predicates(Plugin):
         return not names(task) or self._stored_there(task, node)
 
     def _stored_there(self, task: Task, node: Node) -> bool:
-        """Where volumes must be, as far as it does not matter what else is placed: claims outlive the pods evicted."""
+        """Apply the volume filters that do not depend on what else is placed; claims stay when pods are evicted."""
         if self.on("VolumeZone") and not self.storage.in_zone(task, node):
             return False
         if not self.on("VolumeBinding") or self.storage.chooses(task):

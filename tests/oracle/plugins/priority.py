@@ -1,4 +1,4 @@
-"""priority: the higher first, and it may take from the lower."""
+"""Plugin priority: higher priority is first, and may evict lower priority."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Priority(Plugin):
         ]
 
     def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
-        """For a gang of another queue all."""
+        """Return all candidates for gangreclaim; for other actions, those of jobs with lower priority."""
         return [
             task
             for task in candidates

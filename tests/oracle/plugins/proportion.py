@@ -1,6 +1,6 @@
-"""proportion: queues share by weight, and no queue gets more than it deserves.
+"""Plugin proportion: queues share by weight, and no queue gets more than it deserves.
 
-The sharing out itself is `waterfilling`, which has tests of its own.
+The shares are computed by `waterfilling`, which has its own tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.oracle.plugins.plugin import Plugin
 
 
 def reachable(available: Amounts, others: Amounts, queue: Queue, capability: Amounts) -> Amounts:
-    """The most a queue can have: what others are not guaranteed, and its capability."""
+    """Return the limit of a queue: its capability, and what is not guaranteed to others."""
     result = {name: max(amount - others.get(name, 0), 0) for name, amount in available.items()}
     for name, amount in queue.guarantee.items():
         result[name] = result.get(name, 0) + amount
@@ -76,7 +76,7 @@ class Proportion(Plugin):
     preemptive = allocatable
 
     def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        """While the queue has more than it deserves; ours: and keeps its guarantee of what it loses."""
+        """Return victims while their queue has more than it deserves and, unlike Volcano, keeps its guarantee."""
         left = {name: dict(self.held(queue)) for name, queue in self.having.items()}
         victims = []
         for task in candidates:

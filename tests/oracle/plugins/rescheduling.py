@@ -1,6 +1,7 @@
-"""rescheduling, lowNodeUtilization: off nodes that are used too much, as far as little used ones have room.
+"""Plugin rescheduling, lowNodeUtilization: evict from overused nodes as far as underused nodes have room.
 
-Ours: figures are averages of ten minutes; only tasks that may be preempted go; thresholdPriorityClassName spares tasks.
+Unlike Volcano: metrics are averages of ten minutes; only preemptable tasks are evicted; thresholdPriorityClassName
+protects tasks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Rescheduling(Plugin):
         self.session.memory.setdefault("rescheduling", self.session.now + self.interval)
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        """Once an interval, first one interval after the first session."""
+        """Return victims once in an interval, for the first time one interval after the first session."""
         if self.session.now < self.session.memory["rescheduling"]:
             return []
         self.session.memory["rescheduling"] = self.session.now + self.interval
@@ -65,7 +66,7 @@ class Rescheduling(Plugin):
         return {**parts, "pods": float(node.used("pods"))}
 
     def _parts(self, node: Node, limits: dict[str, float], side: int) -> bool:
-        """Above any of the limits (1), or below all of them (-1)."""
+        """Return whether a node is above any of the limits (side 1), or below all of them (side -1)."""
         more = [
             self.used[node.name][name] * 100 - _limit(limits, name) * node.allocatable.get(name, 0) for name in NAMES
         ]
@@ -80,5 +81,5 @@ def _limit(limits: dict[str, float], name: str) -> float:
 
 
 def _first_to_go(task: Task) -> tuple[int, bool, str, str]:
-    """By priority; those that ask for neither cpu nor memory before the others; by name."""
+    """Order by priority, then tasks that request neither cpu nor memory first, then by name."""
     return task.priority, bool(task.requests.get("cpu") or task.requests.get("memory")), task.namespace, task.name

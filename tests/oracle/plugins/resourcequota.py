@@ -1,6 +1,6 @@
-"""resourcequota: admission within the quotas of the namespace, names compared as they are written.
+"""Plugin resourcequota: jobs are enqueued within the quotas of their namespace; names are compared literally.
 
-Ours: what was admitted in an earlier session and has no pods yet counts too, for the part that its missing pods are.
+Unlike Volcano, jobs that were enqueued in an earlier session count too, in proportion to their missing pods.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ class ResourceQuotas(Plugin):
 
 
 def _part(job: Job, members: int, name: str) -> int:
-    """Rounded up."""
+    """Return the part of minResources for some of the minimum members, rounded up."""
     return -(-amounts(job.given).get(name, 0) * members // max(job.minimum, 1))

@@ -1,4 +1,4 @@
-"""sla: jobs by when their waiting must end; the overdue pass, where no tier before says no."""
+"""Plugin sla: jobs are ordered by deadline; overdue jobs are enqueued unless an earlier tier rejects them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class Storage:
-    """The objects by kind and name, and the volume or node that this session chose for each claim."""
+    """Storage objects by kind and name, and the volume or node that this session chose for each claim."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -29,7 +29,7 @@ class Storage:
     # Filters.
 
     def usable(self, task: Task) -> bool:
-        """Whether any node can have the pod, as far as claims say."""
+        """Return whether the claims of a pod allow any node at all."""
         return all(self._sound(name) for name in names(task))
 
     def _sound(self, name: str) -> bool:
@@ -43,14 +43,14 @@ class Storage:
         return waits and not claim["spec"].get("volumeName")
 
     def chooses(self, task: Task) -> bool:
-        """Whether a claim may take one of the free volumes: who else takes one decides, too."""
+        """Return whether a claim may use one of the free volumes, so that other pods' choices matter."""
         waiting = [
             self.claims[name] for name in names(task) if self._sound(name) and not self._bound(self.claims[name])
         ]
         return any(_suits(volume, claim) for claim in waiting for volume in self.volumes.values())
 
     def reachable(self, task: Task, node: Node) -> bool:
-        """The volumes that are bound, or free and fit, or can be made; the smallest claim chooses first."""
+        """Check that each claim is bound, has a free volume or can be provisioned here; the smallest chooses first."""
         taken: dict[str, str] = dict(self.chosen)
         for name in sorted(names(task), key=lambda name: (_size(self.claims[name]), name)):
             claim = self.claims[name]
@@ -71,7 +71,7 @@ class Storage:
         return True
 
     def in_zone(self, task: Task, node: Node) -> bool:
-        """Volumes with labels of a zone: nodes in one of them, or without such labels."""
+        """Check that the node is in the zones of bound volumes; nodes without zone labels pass."""
         if not any(key in node.labels for key in ZONES):
             return True
         bound = (claim for name in names(task) if (claim := self.claims.get(name)) and self._bound(claim))
@@ -82,7 +82,7 @@ class Storage:
         return True
 
     def within_limits(self, task: Task, node: Node) -> bool:
-        """So many volumes of a driver as the CSINode says; one that is on the node already is not one more."""
+        """Check the limits of the CSINode per driver; a volume that is on the node already counts once."""
         there = {name for other in node.tasks if not other.evicted for name in names(other)}
         new = [name for name in dict.fromkeys(names(task)) if name not in there]
         for driver in self.limits.get(node.name, {"spec": {"drivers": []}})["spec"]["drivers"]:
@@ -93,7 +93,7 @@ class Storage:
         return True
 
     def alone(self, task: Task) -> bool:
-        """A ReadWriteOncePod claim has one pod on a node, anywhere."""
+        """Check that no other pod on a node uses a ReadWriteOncePod claim of the task."""
         mine = {name for name in names(task) if "ReadWriteOncePod" in self.claims[name]["spec"]["accessModes"]}
         users = (other for node in self.cluster.nodes for other in node.tasks if not other.evicted)
         return not any(mine & set(names(other)) for other in users)
@@ -134,7 +134,7 @@ class Storage:
         return str(fitting[0]["metadata"]["name"]) if fitting else ""
 
     def _makes(self, claim: dict[str, Any], node: Node) -> bool:
-        """Whether the class can provision a volume on the node."""
+        """Return whether the class can provision a volume on the node."""
         kind = self.classes[claim["spec"].get("storageClassName", "")]
         terms = kind.get("allowedTopologies", [])
         if kind["provisioner"] == NO_PROVISIONER:

@@ -1,4 +1,4 @@
-"""resource-strategy-fit: each resource packed or spread; scarce resources kept free (sra, proportional)."""
+"""Plugin resource-strategy-fit: each resource is packed or spread; scarce resources stay free (sra, proportional)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ResourceStrategyFit(Plugin):
         return True
 
     def predicate(self, task: Task, node: Node) -> bool:
-        """proportional: who asks for none of the listed resources leaves cpu and memory beside what is idle of them."""
+        """Check proportional: a task without listed resources leaves cpu and memory for what is idle of them."""
         given = self.arguments.get("proportional", {})
         names = _listed(given)
         if not given.get("enable") or any(task.requests.get(name) for name in names):
@@ -41,7 +41,7 @@ class ResourceStrategyFit(Plugin):
         return total + self._scarce(task, node)
 
     def _strategy(self, task: Task, name: str) -> tuple[int, str] | None:
-        """Weight and type for a resource: the pod's own wish, its name, or the longest prefix."""
+        """Return weight and type of a resource: from the pod, by its name, or by the longest prefix."""
         given: dict[str, Any] = self.arguments.get("resources") or {"cpu": {}, "memory": {}}
         if TYPE in task.annotations and WEIGHTS in task.annotations:
             weights = json.loads(task.annotations[WEIGHTS])
@@ -69,7 +69,7 @@ class ResourceStrategyFit(Plugin):
         return total / weights if weights else 0.0
 
     def _scarce(self, task: Task, node: Node) -> float:
-        """sra: the fewer of the listed resources a node has, the better; 0 without a requested resource."""
+        """Score sra: nodes with fewer of the listed resources are better; 0 if a requested resource is missing."""
         given = self.arguments.get("sra", {})
         weights = {name: given.get("resourceWeight", {}).get(name, 1) for name in _listed(given)}
         if not given.get("enable") or given.get("weight", 1) <= 0 or not sum(weights.values()):

@@ -1,4 +1,4 @@
-"""Plugins by name."""
+"""Plugins of the oracle by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""task-topology: tasks of a job that belong together are put in buckets, placed in order, and kept on few nodes."""
+"""Plugin task-topology: related tasks of a job are put in buckets, placed in order, and kept on few nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FINISHED = ("succeeded", "failed")
 
 
 class Bonds:
-    """What a PodGroup's annotations say of names of tasks."""
+    """Affinity, anti-affinity and order between roles, from the annotations of a PodGroup."""
 
     def __init__(self, job: Job) -> None:
         self.attracted, self.repelled = (_groups(job.annotations.get(name, "")) for name in (AFFINITY, ANTI))
@@ -22,7 +22,7 @@ class Bonds:
         )
 
     def rank(self, role: str) -> tuple[int, int]:
-        """The user's order, then the strongest bond: self-anti 4, inter 3, self 2, inter-anti 1; 0 is none."""
+        """Return the user's order and the strongest bond: self-anti 4, inter 3, self 2, inter-anti 1, none 0."""
         strengths = [2 if len(group) == 1 else 3 for group in self.attracted if role in group]
         strengths += [4 if len(group) == 1 else 1 for group in self.repelled if role in group]
         return self.order.get(role, 0), max(strengths, default=0)
@@ -49,7 +49,7 @@ class TaskTopology(Plugin):
         return next(((at, bucket) for at, bucket in enumerate(buckets) if task in bucket), None)
 
     def task_key(self, task: Task) -> tuple[int, ...]:
-        """In a bucket first; the larger, the older, then by rank."""
+        """Order tasks in buckets first, by size of the bucket, then its age, then by rank."""
         found = self._bucket(task)
         if found is None or task.job is None:
             return 1, 0, 0, 0, 0
@@ -57,7 +57,7 @@ class TaskTopology(Plugin):
         return 0, -len(found[1]), found[0], -order, -strength
 
     def own_score(self, task: Task, node: Node) -> float:
-        """(Bucket's tasks there, less what repels it, and how many of the bucket still fit) of the largest bucket."""
+        """Score (tasks of the bucket there - tasks that repel it + tasks that still fit) over the largest bucket."""
         found = self._bucket(task)
         if found is None or task.job is None:
             return 0.0
@@ -73,7 +73,7 @@ class TaskTopology(Plugin):
         )
 
     def _fitting(self, task: Task, bucket: list[Task], node: Node) -> int:
-        """How many of those that wait fit together, leaving out one after the other but the task itself."""
+        """Count the waiting tasks that fit together, after leaving out one after another, but never the task itself."""
         waiting = [each for each in bucket if each.uid in self.waiting and not each.node]
         others = [each for each in waiting if each is not task]
         while others or waiting:
@@ -87,7 +87,7 @@ class TaskTopology(Plugin):
 
 
 def _fill(job: Job, bonds: Bonds) -> list[list[Task]]:
-    """Tasks one by one into the bucket that pulls them most, of equals the lightest; none: a new one."""
+    """Put each task in the bucket with the strongest affinity, of equal ones the lightest, or in a new one."""
     tasks = [task for task in job.tasks if bonds.rank(task.role)[1] and task.state not in FINISHED]
     tasks.sort(key=lambda t: (not t.node, t.node, *[-part for part in bonds.rank(t.role)], t.name))
     buckets: list[list[Task]] = []
@@ -108,7 +108,7 @@ def _fill(job: Job, bonds: Bonds) -> list[list[Task]]:
 
 
 def _weight(bucket: list[Task]) -> float:
-    """What its waiting tasks request: a core, a GiB and a whole of anything else are about the same."""
+    """Sum the requests of waiting tasks; a core, a GiB and a unit of any other resource are about equal."""
     return sum(
         amount / (1 << 20) if name == "memory" else amount
         for task in bucket

@@ -1,4 +1,7 @@
-"""tdm: nodes of revocable zones are lent while their window is open. Ours: a window over midnight is open after it."""
+"""Plugin tdm: nodes of revocable zones are usable while their window is open.
+
+Unlike Volcano, a window over midnight stays open after midnight.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class Tdm(Plugin):
         self.windows = {key.removeprefix(prefix): text for key, text in self.arguments.items() if prefix in key}
 
     def lent(self, zone: str) -> bool:
-        """Whether the window of a zone is open: from its start up to its end, perhaps of the next day."""
+        """Return whether the window of a zone is open: from its start to its end, which may be on the next day."""
         if zone not in self.windows:
             return False
         start, end = self.windows[zone].split("-")
@@ -50,7 +53,7 @@ class Tdm(Plugin):
         return within_budgets(t for t in candidates if t.preemptable and t.state == "running" and t.node not in zones)
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        """Off the nodes of closed zones; ours: the period begins when somebody was evicted."""
+        """Return tasks on nodes of closed zones; unlike Volcano, a period begins only when a task is evicted."""
         period = seconds(self.arguments.get("tdm.evict.period", "1m")) or 0.0
         if self.session.now < self.session.memory.get("tdm", float("-inf")) + period:
             return []
@@ -72,7 +75,7 @@ def preemptable(job: Job) -> bool:
 
 
 def within_budgets(tasks: Iterable[Task]) -> list[Task]:
-    """The first of each job, as many as it can lose."""
+    """Return the first tasks of each job, as many as it can lose."""
     chosen: list[Task] = []
     for task in tasks:
         if task.job is not None and sum(other.job is task.job for other in chosen) < _losable(task.job):

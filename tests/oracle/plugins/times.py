@@ -8,7 +8,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(text: str | None) -> float | None:
-    """`30s`, `5m`, `1h`; None for nothing."""
+    """Parse a duration such as `30s`, `5m` or `1h`; without text return None."""
     return float(text[:-1]) * _UNITS[text[-1]] if text else None
 
 

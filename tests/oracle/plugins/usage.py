@@ -1,7 +1,7 @@
-"""usage: busy nodes get nothing more, and the less busy are better; what was just placed is estimated.
+"""Plugin usage: nodes above a threshold get no tasks, less used nodes score higher, and new tasks are estimated.
 
-Ours: what is placed in this session counts by its requests alone, and all of a node's estimates take the risk factor
-together, where cpu and memory by their weights reach the threshold.
+Unlike Volcano: tasks placed in this session count by their requests alone, and the risk factor applies to all estimates
+of a node together, if cpu and memory, by their weights, reach the threshold.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Usage(Plugin):
         return float(min(real + (estimated + placed) / max(node.allocatable.get(name, 0), 1), 1.0))
 
     def _young(self, task: Task) -> bool:
-        """On its way, or running for less than the interval of the figures."""
+        """Return whether the task is being bound, or has run for less than the interval of the metrics."""
         if task.state in ("allocated", "bound"):
             return True
         started = task.status.get("startTime")

@@ -95,7 +95,7 @@ def closed(manifest: Manifest) -> Manifest:
     ),
     conf=FLAT,
 )
-def test_what_a_queue_may_use(scenario: Scenario) -> None:
+def test_a_queue_uses_no_more_than_its_limits_allow(scenario: Scenario) -> None:
     scenario.check()
 
 

@@ -335,7 +335,9 @@ def is_bound(obj: ApiObject) -> bool:
         ),
     ],
 )
-def test_what_a_queue_gets_back_after_lending_everything(conf: str, expected: tuple[int, int]) -> None:
+def test_the_configuration_decides_how_much_the_owner_of_lent_resources_gets_back(
+    conf: str, expected: tuple[int, int]
+) -> None:
     assert running_pods_of_borrower_and_owner(1, 1, conf=conf) == expected
 
 

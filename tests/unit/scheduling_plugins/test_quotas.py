@@ -40,7 +40,7 @@ def test_thirds_add_up_to_the_total() -> None:
     assert deserved(9999, *(claim(name, 1, 9999) for name in "abc")) == {"a": 3333, "b": 3333, "c": 3333}
 
 
-def test_what_a_queue_does_not_request_is_divided_between_the_others() -> None:
+def test_resources_that_a_queue_does_not_request_are_divided_between_the_others() -> None:
     assert deserved(9000, claim("a", 1, 1000), claim("b", 2, 9000)) == {"a": 1000, "b": 8000}
 
 
@@ -166,7 +166,7 @@ def test_a_job_beyond_the_capability_is_not_enqueued() -> None:
     assert plugin.job_enqueueable(second) == PERMIT
 
 
-def test_what_a_job_uses_beyond_its_minimum_does_not_keep_others_from_being_enqueued() -> None:
+def test_usage_beyond_the_minimum_of_a_job_does_not_keep_others_from_being_enqueued() -> None:
     queue = QueueData("q", capability={"cpu": 4000})
     queue.jobs.append(
         JobView(
