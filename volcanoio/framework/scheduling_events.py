@@ -21,7 +21,10 @@ class BindDone(BindOutcome, frozen=True, kw_only=True):
 
 
 class BindRefused(BindOutcome, frozen=True, kw_only=True):
-    """The server refused the bind (a definite 4xx, or the pod is gone or bound elsewhere): the row is released."""
+    """The bind failed for good; the task's node is released.
+
+    A definite 4xx, a pod that is gone or bound elsewhere, a failed PreBind step, or lost leadership.
+    """
 
     code: int
     reason: str = ""
@@ -29,7 +32,10 @@ class BindRefused(BindOutcome, frozen=True, kw_only=True):
 
 
 class BindUnknown(BindOutcome, frozen=True, kw_only=True):
-    """Time-out, reset or 5xx: the row is kept. The binder queries the API server and then reports Done or Refused."""
+    """Time-out, reset or 5xx: the task keeps its node.
+
+    The binder reads the pod from the API server and then reports BindDone or BindRefused.
+    """
 
     message: str = ""
 

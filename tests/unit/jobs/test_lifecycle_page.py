@@ -1,4 +1,4 @@
-"""docs/job-lifecycle.md prints the state × action table: it is the code's, and a job does what each cell says."""
+"""docs/job-lifecycle.md prints the phase × action table: it is the code's, and a job does what each cell says."""
 
 from __future__ import annotations
 

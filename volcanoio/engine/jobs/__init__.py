@@ -4,5 +4,5 @@ Read in this order: `state.transitions` (phase × action as data), `state.job_st
 `controller` (its inputs, and how one event is reduced), `decide.observations` (events and outcomes
 of writes), `decide.planning` (decisions first, then what the phase requires), `decide.reconciliation` (the
 writes). What a job needs is computed in `pods`; what is stored on it is `state.stored_state` and `status`. May import
-`framework`, `model` and `framework.statuses`.
+`framework` and `model`.
 """

@@ -450,11 +450,11 @@ class Session(SessionView, Protocol):
         ...
 
     def mark_unschedulable(self, job: Job, runs: Sequence[Run]) -> None:
-        """Record that an attempt at all runs placed nothing, where only new room could change the result."""
+        """Record that an attempt at all runs placed nothing, if only new room or quota can change the result."""
         ...
 
     def is_unschedulable(self, job: Job) -> bool:
-        """Whether the last attempt failed and no room has appeared since."""
+        """Whether the last attempt failed and since then no room appeared, or the queue still has no quota."""
         ...
 
     def pipeline_nominated(self, job: Job) -> bool:
