@@ -131,7 +131,7 @@ def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
         "seconds": round(ended - started, 3),
         "cpu_seconds": round(time.process_time() - cpu, 3),
         "longest_hold_seconds": round(max(hold, ended - before), 4),
-        "nodes_tried": result.stats.attempts,
+        "nodes_tried": result.stats.searched_nodes,
         "evicted": evicted,
         "pipelined": {uid: claim.node for uid, claim in state.nominations.by_task.items()},
     }

@@ -40,7 +40,7 @@ def state_dump(state: ClusterState) -> dict[str, Any]:
             for uid, claim in state.nominations.by_task.items()
         },
         "revisit": dict(state.revisit_at),
-        "urgent": list(state.urgent_jobs),
+        "urgent": list(state.bind_refused_jobs),
         "turn": state.next_action,
         "answers": {f"{plugin} {key}": answer for (plugin, key), answer in state.answers.items()},
         "refused": sorted(state.enqueue_refused),

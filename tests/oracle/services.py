@@ -7,7 +7,8 @@ from typing import Any
 from zlib import crc32
 
 from tests.scenario.scheduling.harness import World
-from volcanoio.engine.scheduling.session.cycle import Budget, CycleResult, run_cycle
+from volcanoio.engine.scheduling.session.context import Budget
+from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.framework.scheduling_events import AskAnswered, CycleOpened
 from volcanoio.model.base import Manifest
 

@@ -43,7 +43,7 @@ class AfterJobs:
     def __init__(self, jobs: int) -> None:
         self.left = jobs
 
-    def exhausted(self) -> bool:
+    def check(self) -> bool:
         self.left -= 1
         return self.left < 0
 

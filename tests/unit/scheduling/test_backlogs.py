@@ -132,7 +132,7 @@ def _make_urgent(world: World, name: str) -> None:
     job = world.state.ledger.jobs.get(f"ns/{name}")
     if job is not None and job.pending:
         job.urgent_until = world.now + 3
-        world.state.urgent_jobs[job.key] = job
+        world.state.bind_refused_jobs[job.key] = job
 
 
 def _place_some(world: World, number: int) -> None:

@@ -121,9 +121,9 @@ def test_a_discard_restores_every_column(nodes: list[int], counts: list[int]) ->
         for run in session.runs(job, best_effort=False):
             statement = session.statement(job)
             statement.allocate(run, 0, len(run.tasks))
-            session.tables.log = statement._log
+            session.plugin_tables.log = statement._log
             table.add("k", 1)
-            session.tables.log = None
+            session.plugin_tables.log = None
             statement.discard()
             assert table.get("k") == 0
     assert np.array_equal(block, state.ledger.columns.block)

@@ -78,7 +78,7 @@ class TimeBudget:
         self._asked = 0
         self.cut_at = 0
 
-    def exhausted(self) -> bool:
+    def check(self) -> bool:
         """Return whether the time is up; once True, it stays True."""
         self._asked += 1
         now = self._clock.monotonic()
@@ -145,12 +145,12 @@ class CycleMetrics:
         probe.count("volcanoio_cycles_total", end="fault" if fault else "cut" if result.cut_at else "complete")
         if stats.placed:
             probe.count("volcanoio_tasks_placed_total", stats.placed)
-        if stats.gangs:
-            probe.count("volcanoio_gangs_committed_total", stats.gangs)
-        if stats.attempts:
-            probe.count("volcano_total_preemption_attempts", stats.attempts)
+        if stats.binding_statements:
+            probe.count("volcanoio_gangs_committed_total", stats.binding_statements)
+        if stats.searched_nodes:
+            probe.count("volcano_total_preemption_attempts", stats.searched_nodes)
             probe.gauge("volcano_pod_preemption_victims", stats.victims)
-        for action, number in sorted(stats.evictions.items()):
+        for action, number in sorted(stats.evicting_statements.items()):
             probe.count("volcano_eviction_transactions_total", number, action=action)
 
     def task_reached(self, stage: str, created: str, times: int = 1) -> None:

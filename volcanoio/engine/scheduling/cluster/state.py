@@ -103,7 +103,7 @@ class ClusterState:
         """Per action, the jobs it could not place since its last run that was not cut."""
         self.freed_room = FreedRoom(self.ledger.columns)
         self.unschedulable = UnschedulableJobs()
-        self.urgent_jobs: dict[str, JobInfo] = {}
+        self.bind_refused_jobs: dict[str, JobInfo] = {}
         """Jobs with a refused bind, which go before all other jobs until `urgent_until`."""
         self.queue_gates = QueueGates(enabled=FeatureGate.QUEUE_ADMISSION in options.feature_gates)
         self.pods = PodFold(
@@ -301,11 +301,11 @@ class ClusterState:
 
     def _expire_urgency(self, now: float) -> None:
         """End the urgency and the reservations of jobs past their time or without pending tasks."""
-        for key, job in list(self.urgent_jobs.items()):
+        for key, job in list(self.bind_refused_jobs.items()):
             if now >= job.urgent_until or not job.pending or not job.has_group:
                 self.reservations.release(key)
                 self.unschedulable.cluster_generation += 1
-                del self.urgent_jobs[key]
+                del self.bind_refused_jobs[key]
 
     def _namespace_labels(self, name: str) -> Mapping[str, str]:
         """Return the labels of a namespace, with the name label that API servers add."""
@@ -314,7 +314,7 @@ class ClusterState:
 
     def _forget_group(self, job: JobInfo) -> None:
         self.reservations.release(job.key)
-        self.urgent_jobs.pop(job.key, None)
+        self.bind_refused_jobs.pop(job.key, None)
         self.revisit_at.pop(job.key, None)
         job.forget_group()
         self.ledger.set_queue(job, None)
@@ -376,7 +376,7 @@ class ClusterState:
         task.retry_at = event.at + _BIND_BACKOFF.delay(task.bind_refusals - 1)
         if task.job_info is not None:
             task.job_info.urgent_until = event.at + self.reservation_seconds
-            self.urgent_jobs[task.job_info.key] = task.job_info
+            self.bind_refused_jobs[task.job_info.key] = task.job_info
             self.reservations.add(task.job_info.key, Reservation(event.node, task.shape))
         return True
 

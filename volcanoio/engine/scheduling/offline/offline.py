@@ -11,7 +11,8 @@ import msgspec
 
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
-from volcanoio.engine.scheduling.session.cycle import Budget, CycleResult, CycleSnapshot, run_cycle
+from volcanoio.engine.scheduling.session.context import Budget
+from volcanoio.engine.scheduling.session.cycle import CycleResult, CycleSnapshot, run_cycle
 from volcanoio.framework import effects
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import Change, Observed, Synced

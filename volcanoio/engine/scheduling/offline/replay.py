@@ -32,7 +32,7 @@ class CutAt:
         self._boundary = boundary
         self._calls = 0
 
-    def exhausted(self) -> bool:
+    def check(self) -> bool:
         """Whether that boundary is reached."""
         self._calls += 1
         return 0 < self._boundary <= self._calls

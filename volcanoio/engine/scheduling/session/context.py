@@ -2,9 +2,9 @@
 
 Statements, victims, candidate nodes and quota reservations take the context, never the session itself, so that each
 can be read alone. It implements `sessionview.SessionView`, the part of a session that plugins read. It holds the output
-of the cycle, which is decisions in order (`Outbox`), questions to external services (`Asking`) and statistics, and what
-reverts the rest: an undo log for each statement, which covers the tables of plugins (`PluginTables`) and the quota
-reserved for tasks whose scheduling gate is open (`QuotaReservations`).
+of the cycle, which is decisions in order (`Outbox`), questions to external services (`Questions`) and statistics, and
+what reverts the rest: an undo log for each statement, which covers the tables of plugins (`PluginTables`) and the quota
+reserved for tasks whose scheduling gate was removed (`QuotaReservations`).
 """
 
 from __future__ import annotations
@@ -39,56 +39,59 @@ from volcanoio.model.times import rfc3339
 
 
 class Budget(Protocol):
-    """Decides when a cycle has taken long enough: the runtime reads a clock, a replay counts gangs."""
+    """Decides when a cycle has taken long enough: the runtime reads a clock, a replay counts the calls."""
 
-    def exhausted(self) -> bool:
-        """Whether the cycle must end; called between jobs."""
+    def check(self) -> bool:
+        """Count one boundary between jobs and return whether the cycle must end there."""
         ...
 
 
 @dataclass(slots=True)
 class CycleStats:
-    """Figures of a cycle: tasks placed, bound and evicted, gangs committed, boundaries passed, jobs enqueued.
-
-    `evictions` counts committed statements with evictions by action; `attempts` counts nodes searched for victims,
-    `victims` those found on the last one.
-    """
+    """Figures of a cycle."""
 
     placed: int = 0
+    """Tasks allocated or pipelined, including those that were undone."""
     bound: int = 0
-    gangs: int = 0
-    boundaries: int = 0
+    """Tasks in committed binds."""
+    binding_statements: int = 0
+    """Committed statements that bound tasks."""
+    budget_checks: int = 0
     enqueued: int = 0
-    evicted: int = 0
-    evictions: dict[str, int] = field(default_factory=dict)
-    attempts: int = 0
+    """Jobs enqueued."""
+    evicted_tasks: int = 0
+    evicting_statements: dict[str, int] = field(default_factory=dict)
+    """Committed statements that evicted tasks, by action."""
+    searched_nodes: int = 0
+    """Nodes searched for victims."""
     victims: int = 0
+    """Victims found on the last of these nodes."""
 
     def record_bound(self, tasks: int) -> None:
-        """Count a committed statement that bound so many tasks."""
+        """Count a committed statement and the tasks it bound."""
         self.bound += tasks
-        self.gangs += 1
+        self.binding_statements += 1
 
     def record_evictions(self, action: str, tasks: int) -> None:
-        """Count a committed statement of an action that evicted so many tasks."""
-        self.evicted += tasks
-        self.evictions[action] = self.evictions.get(action, 0) + 1
+        """Count a committed statement of an action and the tasks it evicted."""
+        self.evicted_tasks += tasks
+        self.evicting_statements[action] = self.evicting_statements.get(action, 0) + 1
 
     def record_attempt(self, victims: int) -> None:
-        """Count an attempt on a node that found so many victims."""
-        self.attempts += 1
+        """Count a node that was searched, and set the number of victims found on it."""
+        self.searched_nodes += 1
         self.victims = victims
 
 
 class Outbox:
-    """Decisions since the last checkpoint. Successive binds of one group become one batch."""
+    """Decisions since the last checkpoint. Successive binds of one job become one batch."""
 
     def __init__(self, cycle: int) -> None:
         self._cycle = cycle
         self._decisions: list[SchedulerEffect] = []
-        self._group = ""
+        self._job = ""
         self._binds: list[BindRequest] = []
-        self.message_count = 0
+        self.non_bind_count = 0
         """Number of decisions other than binds."""
         self.nominated_tasks: list[TaskInfo] = []
         """Tasks that were nominated for the evictions among these decisions."""
@@ -97,13 +100,13 @@ class Outbox:
         """Add a decision."""
         self._end_batch()
         self._decisions.append(decision)
-        self.message_count += 1
+        self.non_bind_count += 1
 
-    def bind(self, group: str, binds: Sequence[BindRequest]) -> None:
-        """Add binds of a group; they join a batch of the same group just before."""
-        if group != self._group:
+    def bind(self, job: str, binds: Sequence[BindRequest]) -> None:
+        """Add binds of a job (by key); they join a batch of the same job just before."""
+        if job != self._job:
             self._end_batch()
-            self._group = group
+            self._job = job
         self._binds.extend(binds)
 
     def take(self) -> tuple[SchedulerEffect, ...]:
@@ -116,21 +119,20 @@ class Outbox:
 
     def _end_batch(self) -> None:
         if self._binds:
-            self._decisions.append(BindBatch(group=self._group, cycle=self._cycle, binds=tuple(self._binds)))
+            self._decisions.append(BindBatch(group=self._job, cycle=self._cycle, binds=tuple(self._binds)))
             self._binds = []
-        self._group = ""
+        self._job = ""
 
 
-class Asking:
+class Questions:
     """Implements `ask` and `notify` of a session.
 
-    With `answering` false, for a scheduler without external services, the answer to every question is its default and
-    notices are dropped. The cycle sets `is_answering` to false before the session closes; from then on the same holds
-    for questions, but notices are still sent.
+    Without `answering`, for a scheduler without external services, `ask` returns defaults and `notify` does nothing.
+    Before the session closes the cycle clears `is_answering`: then `ask` returns defaults, and `notify` still sends.
     """
 
-    def __init__(self, known: Mapping[tuple[str, str], Answer], outbox: Outbox, *, answering: bool) -> None:
-        self._answers = known
+    def __init__(self, answers: Mapping[tuple[str, str], Answer], outbox: Outbox, *, answering: bool) -> None:
+        self._answers = answers
         self._outbox = outbox
         self.is_answering = self._can_notify = answering
 
@@ -138,10 +140,10 @@ class Asking:
         """Return the answers to questions in their order; raise `Unanswered` if one is missing."""
         if not self.is_answering:
             return [Answer(question.default) for question in questions]
-        known = self._answers
-        if missing := [question for question in questions if (question.plugin, question.key) not in known]:
+        answers = self._answers
+        if missing := [question for question in questions if (question.plugin, question.key) not in answers]:
             raise Unanswered(missing)
-        return [known[question.plugin, question.key] for question in questions]
+        return [answers[question.plugin, question.key] for question in questions]
 
     def notify(self, notice: Question) -> None:
         """Send a notice without waiting for a response."""
@@ -169,7 +171,7 @@ class Savepoint(NamedTuple):
 class UndoLog:
     """Changes of a statement and the values before.
 
-    Amounts are exact integers, so that undoing restores them bit by bit, in whatever order statements end.
+    Amounts are exact integers, so that undoing restores them exactly, in whatever order statements end.
     """
 
     __slots__ = ("assumed", "evicted", "released", "tables")
@@ -289,12 +291,7 @@ class PluginTable:
 class SessionContext:
     """State of one cycle, and the views of the cluster that plugins read; implements `sessionview.SessionView`.
 
-    `nodes`, `pods`, `jobs` and `queues` are live views. `conditions` were set by plugins, by job key and type;
-    `kept_logs` are undo logs of statements kept until the close, `open_logs` those of statements that are neither
-    committed, discarded nor kept. Three sets contain job keys: `attempted_jobs` were tried in this session,
-    `partly_placed_jobs` have a committed statement and tasks left, `failed_jobs` were tried by the current action
-    without success. `is_cut_short`: the budget, or a question without an answer, ended the cycle. `pending_actions` run
-    after the current `action`.
+    `nodes`, `pods`, `jobs` and `queues` are live views. `pending_actions` run after the current `action`.
     """
 
     def __init__(
@@ -309,18 +306,26 @@ class SessionContext:
         self.uid = blake2b(f"{opening.seed}/{opening.cycle}".encode(), digest_size=16).hexdigest()
         self.outbox = Outbox(opening.cycle)
         self.stats = CycleStats()
-        self.tables = PluginTables()
+        self.plugin_tables = PluginTables()
         self.kept_logs: list[UndoLog] = []
+        """Undo logs of statements that are kept until the close."""
         self.open_logs: list[UndoLog] = []
+        """Undo logs of statements that are neither committed, discarded nor kept."""
         self.conditions: dict[str, dict[str, tuple[str, Text]]] = {}
+        """Reason and message of the conditions that plugins set, by job key and type."""
         self.enqueue_rejections: dict[str, Verdict] = {}
         self.unplaced_best_effort: list[tuple[JobInfo, Sequence[TaskInfo]]] = []
         self.jobs_to_review: Sequence[JobInfo] = ()
         self.is_cut_short = False
-        self.has_read_unadmitted = False
+        """Whether the budget, or a question without an answer, ended the cycle."""
+        self.has_read_pending_groups = False
+        """Whether the current action has read the jobs of phase Pending: at its end it has voted on all of them."""
         self.failed_jobs: set[str] = set()
+        """Keys of jobs whose statement the current action discarded, and of alike jobs that it skipped for that."""
         self.attempted_jobs: set[str] = set()
+        """Keys of jobs that have a result in this session."""
         self.partly_placed_jobs: set[str] = set()
+        """Keys of jobs that have a committed statement and pending tasks."""
         ledger = state.ledger
         self.nodes: NodeColumns = ledger.columns
         self.pods: PodIndex = ledger.pod_index
@@ -328,8 +333,8 @@ class SessionContext:
         self.queues: Mapping[str, QueueInfo] = ledger.existing_queues
         self.volumes: VolumeIndex = ledger.volumes
         self.prebinding: Mapping[str, Sequence[PreBindStep]] = state.prebinding
-        self.table = self.tables.get
-        self.questions = Asking(state.answers, self.outbox, answering=opening.answering)
+        self.table = self.plugin_tables.get
+        self.questions = Questions(state.answers, self.outbox, answering=opening.answering)
         self.ask, self.notify = self.questions.ask, self.questions.notify
         self.facts, self.version, self.changed_since = (
             state.inputs.facts,
@@ -344,8 +349,11 @@ class SessionContext:
         state.placer.open(self.rules, opening.cycle, opening.seed)
         self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
         self._order_version = state.order_version(self.rules, self.total)
-        self.urgent_jobs: Mapping[str, JobInfo] = state.urgent_jobs
-        """Jobs that go before all others: those with a refused bind, and preemptors that wait for their victims."""
+        self.urgent_jobs: Mapping[str, JobInfo] = state.bind_refused_jobs
+        """Jobs that go before all others: those with a refused bind, and preemptors that wait for their victims.
+
+        The preemptors are added when the cycle opens the session.
+        """
         self.urgent_queues: set[str] = set()
         """The queues of these jobs."""
         self.quota_reservations = QuotaReservations(self) if state.queue_gates.is_enabled else None
@@ -365,7 +373,7 @@ class SessionContext:
         return self.state.ledger.changes.since(owner, self.state.ledger.schedulable_jobs, limit)
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
-        """Return the jobs of one PodGroup phase by key; sorts again after jobs were added or removed."""
+        """Return the jobs of one PodGroup phase, sorted by key; cached until jobs enter or leave the phase."""
         return self.state.ledger.jobs_in_phase(phase)
 
     def has_jobs_in(self, phase: str) -> bool:
@@ -384,8 +392,8 @@ class SessionContext:
     @property
     def evicting(self) -> list[TaskInfo]:
         """Tasks whose eviction was decided but whose pods do not show a deletion timestamp yet."""
-        tasks, asked = self.state.ledger.tasks, self.state.pods.evicting
-        before = [tasks[uid] for uid in sorted(asked & tasks.keys())]
+        tasks, evicting = self.state.ledger.tasks, self.state.pods.evicting
+        before = [tasks[uid] for uid in sorted(evicting & tasks.keys())]
         return before + [entry.task for log in self.open_logs for entry in log.evicted]
 
     def objects(self, resource: str) -> Mapping[str, ApiObject]:
@@ -397,7 +405,7 @@ class SessionContext:
     def queue_key(self, queue: QueueInfo) -> SortKey:
         """Return the queue's current sort key.
 
-        Queues come first that have a gang whose bind was refused, or a preemptor that waits for its victims.
+        First come queues with a gang whose bind was refused, or with a preemptor that waits for its victims.
         """
         return queue.name not in self.urgent_queues, self.rules.queue_key(queue)
 
@@ -410,15 +418,18 @@ class SessionContext:
         return (key[0], *self.rules.with_namespace(key[1:], job)) if self.rules.orders_namespaces else key
 
     def _key_in_namespace(self, job: JobInfo) -> tuple[SortKey, ...]:
-        """Return the sort key among jobs of the same namespace and queue; the key is cached on the job."""
-        if (known := job.cached_order_key) is None or known[0] != self._order_version:
-            known = self._order_version, (True, *self.rules.job_key(job))
+        """Return the sort key among jobs of the same namespace and queue; its first entry is False for urgent jobs.
+
+        It is cached on the job if all order plugins have `keeps_job_keys`.
+        """
+        if (cached := job.cached_order_key) is None or cached[0] != self._order_version:
+            cached = self._order_version, (True, *self.rules.job_key(job))
             if self.rules.keeps_job_keys:
-                job.cached_order_key = known
-        return (False, *known[1][1:]) if self.urgent_jobs and job.key in self.urgent_jobs else known[1]
+                job.cached_order_key = cached
+        return (False, *cached[1][1:]) if self.urgent_jobs and job.key in self.urgent_jobs else cached[1]
 
     def job_valid(self, job: JobInfo) -> bool:
-        """Whether the job is valid for scheduling; the reason is recorded on the job if it is not."""
+        """Return whether the job is valid for scheduling; otherwise record the reason and count it as attempted."""
         verdict = self.rules.job_valid(job)
         if verdict.vote is Vote.REJECT:
             self.attempted_jobs.add(job.key)
@@ -447,9 +458,9 @@ class QuotaReservations:
     def __init__(self, session: SessionContext) -> None:
         self._session = session
         self._gates = session.state.queue_gates
-        self._counts = session.tables.get(_OWNER, "reserved")
+        self._counts = session.plugin_tables.get(_OWNER, "reserved")
 
-    def open(self) -> None:
+    def begin(self) -> None:
         """Notify plugins of the reservations of earlier cycles."""
         for task in self._gates.reserved_tasks():
             if task.job_info is not None and task.job_info.queue_info is not None:

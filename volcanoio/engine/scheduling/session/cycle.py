@@ -15,7 +15,7 @@ from volcanoio.engine.scheduling.session.context import Budget, CycleStats
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.session.single_pods import NAME, place_single_pods
 from volcanoio.engine.scheduling.status.closing import close
-from volcanoio.engine.scheduling.status.explanation import UNSETTLED, group_text, missing_group_text
+from volcanoio.engine.scheduling.status.explanation import STATUS_TITLES, UNSETTLED, group_text, missing_group_text
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
 from volcanoio.framework.scheduling.session import Session
@@ -42,10 +42,7 @@ def undo_unsent_decisions(session: CycleSession) -> None:
                 key = f"{decision.resource}/{decision.namespace}/{decision.name}"
                 state.fold(EffectFailed(controller="", key=key, effect_id=decision.id, code=0))
             case _:
-                pass  # a Kubernetes Event that is not written needs no undo
-
-
-_TITLES = tuple(status.name.title() for status in TaskStatus)
+                pass  # the other decisions (Kubernetes Events, notices) have not changed the state
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def cycle_snapshot(session: CycleSession) -> CycleSnapshot:
     return CycleSnapshot(
         pipelined=dict(sorted((f"{task.namespace}/{task.name}", task.node) for task in reserved)),
         phases={job.key: job.phase for job in jobs},
-        statuses={job.key: {_TITLES[at]: count for at, count in enumerate(job.counts) if count} for job in jobs},
+        statuses={job.key: {STATUS_TITLES[at]: count for at, count in enumerate(job.counts) if count} for job in jobs},
         reasons={key: text for key, text in reasons.items() if text},
     )
 
@@ -99,14 +96,12 @@ def _reason(session: CycleSession, job: JobInfo) -> str:
     return job.attempts.reason.text or group_text(job, ready=ready)
 
 
-__all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "open_session", "run_cycle"]
-
-OVERALL = 64
-"""Number of placements that take about as long as filtering and scoring 10,000 nodes for a new shape."""
-EFFORT_BETWEEN = 128
-"""Effort between two checkpoints, in placements."""
-STEPS_BETWEEN = 128
-"""Most steps of an action (examined jobs) between two checkpoints."""
+PLACEMENTS_PER_EFFORT = 64
+"""Number of placements that take about as long as one unit of `Placer.effort`, an evaluation of 10,000 nodes."""
+CHECKPOINT_PLACEMENTS = 128
+"""Work between two checkpoints, in placements."""
+CHECKPOINT_STEPS = 128
+"""Most steps between two checkpoints; a step ends where an action yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,28 +151,28 @@ def run_cycle(
         for opened in open_session(session):
             yield Checkpoint("", (), opened)
         cut_at, questions = yield from _run_actions(session)
-        if state.ledger.pending_single_pods and not questions:
+        if state.ledger.pending_single_pods and not questions:  # also after a cut: gangs must not starve single pods
             try:
                 yield from _checkpoints(session, NAME, place_single_pods(session))
             except Unanswered as waiting:
                 questions = _break_off(session, waiting)
             cut_at = cut_at or (NAME if session.is_cut_short else "")
         session.questions.is_answering = False
-        if not cut_at:
+        if not cut_at:  # the cycle after a cut needs the same answers
             state.answers.clear()
         yield from _checkpoints(session, "", close(session))
-        seen = cycle_snapshot(session) if with_snapshot else None
+        snapshot = cycle_snapshot(session) if with_snapshot else None
         yield from _checkpoints(session, "", session.undo_in_steps())
     except BaseException:
         undo_unsent_decisions(session)
         raise
     finally:
         session.undo()
-    return CycleResult(cut_at, session.stats, seen, questions)
+    return CycleResult(cut_at, session.stats, snapshot, questions)
 
 
 def open_session(session: CycleSession) -> Iterator[str]:
-    """Refresh pods and claims, then open the plugins one at a time; yield the plugin's name, "" before them."""
+    """Refresh what the cycle reads, then open the plugins one at a time; yield the plugin's name, "" before them."""
     for _ in _refresh(session):
         yield ""
     yield ""  # the time so far does not count for the first plugin
@@ -186,11 +181,11 @@ def open_session(session: CycleSession) -> Iterator[str]:
             yield name
         yield name
     if session.quota_reservations is not None:
-        session.quota_reservations.open()
+        session.quota_reservations.begin()
 
 
 def _refresh(session: CycleSession) -> Iterator[None]:
-    """Bring the indexes of pods and volumes and the nominations up to date, in steps."""
+    """Bring pods, volumes, nominations and the set of urgent jobs up to date, in steps."""
     state = session.state
     ledger, nominations = state.ledger, state.nominations
     if ledger.volumes.is_active:
@@ -202,15 +197,15 @@ def _refresh(session: CycleSession) -> Iterator[None]:
         if nominated != len(nominations.by_task):
             state.unschedulable.cluster_generation += 1
     if nominations.jobs:
-        session.urgent_jobs = {**state.urgent_jobs, **nominations.jobs}
+        session.urgent_jobs = {**state.bind_refused_jobs, **nominations.jobs}
     session.urgent_queues = {job.queue for job in session.urgent_jobs.values()}
 
 
 def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str, tuple[Question, ...]]]:
     """Run the actions in the profile's order; return the action that was cut short, and the questions it waits for.
 
-    If the cycle before was cut short and had committed nothing, start with the action after the one that was cut, and
-    continue with the first action after the last.
+    After a cycle that was cut without committing anything, begin with the action after the one that was cut; the
+    actions before it come last.
     """
     state, actions = session.state, session.profile.actions
     count = len(actions)
@@ -224,12 +219,14 @@ def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str
             yield from _checkpoints(session, action.name, action.run(cast("Session", session)))
         except Unanswered as waiting:
             return action.name, _break_off(session, waiting)
-        if session.has_read_unadmitted and not session.is_cut_short:
-            session.has_read_unadmitted = False
+        if session.has_read_pending_groups and not session.is_cut_short:
+            session.has_read_pending_groups = False
             state.enqueue_refused.clear()
         _record_failures(session)
         if session.is_cut_short:
-            if not (session.stats.gangs or session.stats.evicted):  # failed attempts must not block other actions
+            if not (
+                session.stats.binding_statements or session.stats.evicted_tasks
+            ):  # failed attempts must not block other actions
                 state.next_action = first + at + 1
             return action.name, ()
     return "", ()
@@ -237,30 +234,30 @@ def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str
 
 def _record_failures(session: CycleSession) -> None:
     """Record the jobs that failed before the cycle was cut short, so that the next cycle tries the others first."""
-    known = session.state.failed_attempts
+    failed = session.state.failed_attempts
     if session.is_cut_short:
-        known.setdefault(session.action, set()).update(session.failed_jobs)
+        failed.setdefault(session.action, set()).update(session.failed_jobs)
     else:
-        known.pop(session.action, None)
+        failed.pop(session.action, None)
     session.failed_jobs.clear()
 
 
 def _break_off(session: CycleSession, waiting: Unanswered) -> tuple[Question, ...]:
     """Cut the cycle short and undo open statements, as when the budget is used up; return the open questions."""
     session.is_cut_short = True
-    session.tables.log = None
+    session.plugin_tables.log = None
     while session.open_logs:
         session.open_logs.pop().rollback(session.state.ledger, session.state.reservations)
     return waiting.questions
 
 
 def _checkpoints(session: CycleSession, action: str, steps: Iterator[None]) -> Iterator[Checkpoint]:
-    """Run one part of the cycle; yield a checkpoint after each `EFFORT_BETWEEN` or `STEPS_BETWEEN`, and at the end."""
+    """Run one part of the cycle; yield checkpoints by the limits `CHECKPOINT_…`, and one at the end."""
     taken, stats, placer = 0, session.stats, session.state.placer
-    enough = stats.placed + OVERALL * placer.effort + EFFORT_BETWEEN
+    enough = stats.placed + PLACEMENTS_PER_EFFORT * placer.effort + CHECKPOINT_PLACEMENTS
     for _ in steps:
         taken += 1
-        if taken >= STEPS_BETWEEN or stats.placed + OVERALL * placer.effort >= enough:
-            taken, enough = 0, stats.placed + OVERALL * placer.effort + EFFORT_BETWEEN
+        if taken >= CHECKPOINT_STEPS or stats.placed + PLACEMENTS_PER_EFFORT * placer.effort >= enough:
+            taken, enough = 0, stats.placed + PLACEMENTS_PER_EFFORT * placer.effort + CHECKPOINT_PLACEMENTS
             yield Checkpoint(action, session.outbox.take())
     yield Checkpoint(action, session.outbox.take())

@@ -177,16 +177,16 @@ def allocate_one(session: CycleSession, job: JobInfo, run: Run, start: int) -> b
         return False
     if (row := state.placer.take_one_row(task)) < 0:
         return False
-    ledger, log = state.ledger, session.tables.shared_log
+    ledger, log = state.ledger, session.plugin_tables.shared_log
     session.open_logs.append(log)
     ledger.record_allocated(task, row)
     log.assumed.append(task)
-    session.tables.log = log
+    session.plugin_tables.log = log
     for notify in rules.placed.of(task.shape):
         notify(task)
     for count in rules.accounting_in:
         count(job, shape, 1)
-    session.tables.log = None
+    session.plugin_tables.log = None
     if ready := rules.job_ready(job):
         _bind(session, job, task)
         log.assumed.clear()
@@ -366,7 +366,7 @@ class CycleSession(SessionContext):
         self.unplaced_best_effort.clear()
         self.conditions.clear()
         self.state.backlogs.close()
-        self.tables.close()  # otherwise its contents would wait for the garbage collector
+        self.plugin_tables.close()  # otherwise its contents would wait for the garbage collector
 
     def is_action_pending(self, action: str) -> bool:
         """Whether the action will still run in this cycle."""
@@ -374,14 +374,14 @@ class CycleSession(SessionContext):
 
     def is_budget_exhausted(self) -> bool:
         """Whether the cycle's budget is used up."""
-        self.stats.boundaries += 1
+        self.stats.budget_checks += 1
         if self._budget is not None and not self.is_cut_short:
-            self.is_cut_short = self._budget.exhausted()
+            self.is_cut_short = self._budget.check()
         return self.is_cut_short
 
     def jobs_to_enqueue(self) -> Sequence[JobInfo]:
         """Return the jobs of phase Pending whose queue exists, except those that a cycle cut short has rejected."""
-        self.has_read_unadmitted = True
+        self.has_read_pending_groups = True
         jobs, refused = self.state.ledger.jobs_in_phase(PodGroupPhase.PENDING), self.state.enqueue_refused
         return [job for job in jobs if job.key not in refused] if refused else jobs
 
@@ -435,7 +435,7 @@ class CycleSession(SessionContext):
             self.state.placer.add_effort(SOME_JOBS)
             yield
         if not admitted:
-            self.has_read_unadmitted = True
+            self.has_read_pending_groups = True
             return kept.begin(self._key_in_namespace, self.state.enqueue_refused, admitted=False)
         failed = self.state.failed_attempts.get(self.action, ())
         return kept.begin(self._key_in_namespace, failed and failed - self.urgent_jobs.keys(), admitted=True)

@@ -80,7 +80,7 @@ class JobStatement:
         """Allocate up to `count` tasks of a run from index `start`, each on the best node at that moment."""
         session, job = self._session, self._job
         tasks: list[TaskInfo] = run.tasks[start : start + count]  # type: ignore[assignment]  # runs are made of ours
-        session.tables.log = self._log
+        session.plugin_tables.log = self._log
         placed, ready = session.state.placer.place(
             PlacementRequest(
                 tasks,
@@ -92,7 +92,7 @@ class JobStatement:
         )
         if placed:
             self._notify_allocated(run.shape, placed)
-        session.tables.log = None
+        session.plugin_tables.log = None
         if placed < len(tasks) and not ready:
             errors = session.state.placer.fit_errors(run.shape, idle_only=idle_only)
             job.attempts.record_fit_errors(run.tasks[start + placed :], errors)
@@ -116,7 +116,7 @@ class JobStatement:
         """Pipeline up to `count` tasks of a run from index `start`; return how many got a node."""
         session, job = self._session, self._job
         tasks: list[TaskInfo] = run.tasks[start : start + count]  # type: ignore[assignment]  # runs are made of ours
-        session.tables.log = self._log
+        session.plugin_tables.log = self._log
         placed = session.state.placer.pipeline(
             PlacementRequest(
                 tasks,
@@ -129,20 +129,20 @@ class JobStatement:
         )
         if placed:
             self._notify_allocated(run.shape, placed)
-        session.tables.log = None
+        session.plugin_tables.log = None
         return placed
 
     def pipeline_on(self, task: TaskInfo, node: str, *, evicted: bool) -> None:
         """Pipeline a pending task on a given node where it fits; `evicted`: the statement evicted for it."""
         session = self._session
-        session.tables.log = self._log
+        session.plugin_tables.log = self._log
         row, victim_columns = session.nodes.rows[node], session.state.victim_columns
         known = victim_columns.is_current(row)
         session.state.placer.assume(task, TaskStatus.PIPELINED, row, self._log.assumed)
         if known:
             victim_columns.apply_change(row)
         self._notify_allocated(task.shape, 1)
-        session.tables.log = None
+        session.plugin_tables.log = None
         if evicted:
             self._preemptors.append(task)
 
@@ -155,7 +155,7 @@ class JobStatement:
             alike = by_role.setdefault(task.role, ([], []))
             alike[0].append(task)
             alike[1].append(row)
-        session.tables.log = log
+        session.plugin_tables.log = log
         for members, places in by_role.values():
             session.state.ledger.record_assumed(members, TaskStatus.PIPELINED, places)
         log.assumed.extend(tasks)
@@ -163,7 +163,7 @@ class JobStatement:
             for task in tasks:
                 notify(task)
         self._notify_allocated(tasks[0].shape, len(tasks))
-        session.tables.log = None
+        session.plugin_tables.log = None
 
     def savepoint(self) -> Savepoint:
         """Return a savepoint for `rollback`."""
@@ -196,13 +196,13 @@ class JobStatement:
         ledger.evict(task)
         if known:
             victim_columns.apply_change(row, task if before in EVICTABLE else None)
-        session.tables.log = self._log
+        session.plugin_tables.log = self._log
         if task.job_info is not None and task.job_info.queue_info is not None:
             for notify in session.rules.accounting_out:
                 notify(task.job_info, task.shape, 1)
         for notify in session.rules.evicted.of(task.shape):
             notify(task)
-        session.tables.log = None
+        session.plugin_tables.log = None
 
     def _notify_allocated(self, shape: Shape, placed: int) -> None:
         """Notify plugins of allocated tasks."""
@@ -224,13 +224,13 @@ class JobStatement:
                 ledger.dirty.pop(task.job, None)
             else:
                 log.evicted[other] = log.evicted[other]._replace(was_clean=True)
-        session.tables.log = log
+        session.plugin_tables.log = log
         if task.job_info is not None and task.job_info.queue_info is not None:
             for notify in session.rules.accounting_in:
                 notify(task.job_info, task.shape, 1)
         for notify in session.rules.placed.of(task.shape):
             notify(task)
-        session.tables.log = None
+        session.plugin_tables.log = None
 
     def commit(self) -> None:
         """Send the evictions, and bind the allocated tasks as one batch; pipelined tasks stay until the close."""

@@ -218,7 +218,7 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
     job.pending_since = _since(job.pending_since, bool(job.pending), session.now)
     lasting = job.not_ready_since is not None and session.now - job.not_ready_since >= period
     waited = job.pending_since is not None and session.now - job.pending_since >= period
-    before, said = job.status, session.outbox.message_count
+    before, said = job.status, session.outbox.non_bind_count
     postponed = not _write_status(session, job, conditions, lasting, period)
     if lasting:
         _report_group(session, job, period)
@@ -229,7 +229,7 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
     unfinished = session.is_cut_short and job.key in session.partly_placed_jobs
     if job.pending or job.counts[TaskStatus.ALLOCATED] or job.counts[TaskStatus.PIPELINED]:
         report_pods(session, job, lasting=(lasting or (waited and not short)) and not unfinished, period=period)
-    if session.outbox.message_count != said:
+    if session.outbox.non_bind_count != said:
         job.reported_at = session.now
     if short or job.pending or postponed:
         reported = (lasting or not short) and (waited or not job.pending) and session.now >= job.reported_at + period

@@ -15,7 +15,7 @@ from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.scheduling import PodGroupPhase
 
-_TITLES = tuple(status.name.title() for status in TaskStatus)
+STATUS_TITLES = tuple(status.name.title() for status in TaskStatus)
 
 
 def task_outcome(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def _held_back(job: JobInfo) -> str:
 
 def fit_error(job: JobInfo, *, ready: bool) -> str:
     """Return Volcano's FitError of a job: tasks by status, minAvailable, pending ones by reason, first reason."""
-    counts = {_TITLES[status]: count for status, count in enumerate(job.counts) if count}
+    counts = {STATUS_TITLES[status]: count for status, count in enumerate(job.counts) if count}
     counts["minAvailable"] = job.min_available
     text = f"pod group is {'ready' if ready else 'not ready'}, {', '.join(histogram(counts))}"
     if job.pending:
