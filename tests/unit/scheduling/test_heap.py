@@ -18,7 +18,7 @@ from volcanoio.framework.scheduling.heap import Heap
 def test_items_are_popped_in_the_order_of_a_sorted_list(keys: list[int], turns: list[int | None], run: int) -> None:
     """None pops, a number pushes; items are numbered as they are pushed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heap, "RUN", run)
+        patch.setattr(heap, "RUN_LENGTH", run)
         model = [(key, number) for number, key in enumerate(keys)]
         items: Heap[tuple[int, int]] = Heap(lambda item: item[0], model)
         for number, turn in enumerate(turns, len(keys)):

@@ -44,6 +44,7 @@ def test_a_gang_is_placed_as_its_tasks_would_be_one_by_one(
     nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]], chosen: list[str], taken_back: int, room: int
 ) -> None:
     with (
+        patch.object(placer_module, "MAX_TABLES", room // 2),
         patch.object(node_states, "MAX_STATES", room),
         patch.object(node_states, "REVIEW_ROWS", room),
         patch.object(node_states, "FEW_STATES", room),

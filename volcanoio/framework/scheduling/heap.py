@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 Named = TypeVar("Named", bound=Hashable)
 _Entry: TypeAlias = tuple[Any, int, Item]
 
-RUN = 256
+RUN_LENGTH = 256
 """Number of items pushed in a row that are sorted at once."""
 
 
@@ -50,7 +50,7 @@ class Heap(Generic[Item]):
             self.push(item)
 
     def __len__(self) -> int:
-        return len(self._fresh) + sum(1 + len(rest) for *_, rest in self._runs)
+        return len(self._fresh) + sum(1 + len(others) for *_, others in self._runs)
 
     def __bool__(self) -> bool:
         return bool(self._fresh or self._runs)
@@ -59,7 +59,7 @@ class Heap(Generic[Item]):
         """Add an item with its current key."""
         self._fresh.append((self._key(item), self._pushed, item))
         self._pushed += 1
-        if len(self._fresh) >= RUN:
+        if len(self._fresh) >= RUN_LENGTH:
             self._sort()
 
     def pop(self) -> Item:
@@ -72,8 +72,8 @@ class Heap(Generic[Item]):
         if fresh:
             self._sort()
         first = self._runs[0]
-        if rest := first[3]:
-            heapq.heapreplace(self._runs, (*rest.pop(), rest))
+        if others := first[3]:
+            heapq.heapreplace(self._runs, (*others.pop(), others))
         else:
             heapq.heappop(self._runs)
         return first[2]
@@ -85,9 +85,9 @@ class Heap(Generic[Item]):
         return self._runs[0][2]
 
     def _sort(self) -> None:
-        rest, self._fresh = self._fresh, []
-        rest.sort(reverse=True)
-        heapq.heappush(self._runs, (*rest.pop(), rest))
+        run, self._fresh = self._fresh, []
+        run.sort(reverse=True)
+        heapq.heappush(self._runs, (*run.pop(), run))
 
 
 class MovingHeap(Generic[Named]):
@@ -131,11 +131,11 @@ class MovingHeap(Generic[Named]):
             if self._valid.get(item) != number:
                 heapq.heappop(self._entries)
                 continue
-            if (now := self._key(item)) == key:
+            if (current_key := self._key(item)) == key:
                 heapq.heappop(self._entries)
                 del self._valid[item]
                 return item
-            heapq.heapreplace(self._entries, (now, number, item))
+            heapq.heapreplace(self._entries, (current_key, number, item))
 
 
 class GroupedHeap(Generic[Item, Named]):

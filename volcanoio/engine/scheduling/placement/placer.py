@@ -104,8 +104,8 @@ class ScoreTables:
         self._tables[shape.id] = table
         return table, None
 
-    def known(self, shape: Shape) -> ScoreTable | None:
-        """Return the table for a shape as it was last updated."""
+    def existing(self, shape: Shape) -> ScoreTable | None:
+        """Return the table for a shape as it was last updated, None if there is none."""
         return (self._tables if shape.id == shape.base_id else self._pod_dependent).get(shape.id)
 
     def _of_pod_dependent(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
@@ -381,19 +381,19 @@ class Placer:
 
     def current_score(self, task: TaskInfo, row: int) -> float:
         """Return the score of one row now; live scorers are left out."""
-        if (table := self._score_tables.known(task.shape)) is not None and table.row_scorer is not None:
+        if (table := self._score_tables.existing(task.shape)) is not None and table.row_scorer is not None:
             return table.current_score(row)
         return self._score_table(task.shape).all_scores_now().item(row)
 
     def is_node_local(self, task: TaskInfo) -> bool:
         """Whether `candidate_scores` of a row, computed in this cycle, depend on that row alone."""
-        if (table := self._score_tables.known(task.shape)) is None or not table.is_stable_in(self._cycle):
+        if (table := self._score_tables.existing(task.shape)) is None or not table.is_stable_in(self._cycle):
             return False
         return table.row_scorer is not None and not table.plan.live_scorers and not self._task_scorers(task)
 
     def fits(self, task: TaskInfo, row: int) -> bool:
         """Whether a task passes every filter on a row, and fits the room that is free or being released there."""
-        if (table := self._score_tables.known(task.shape)) is None:
+        if (table := self._score_tables.existing(task.shape)) is None:
             table = self._score_table(task.shape)
         if not table.fits_on(row, idle=False):  # the usual result: also called before evictions
             return False
@@ -403,7 +403,7 @@ class Placer:
 
     def must_wait_on(self, shape: Shape, rows: Sequence[int]) -> bool:
         """Whether tasks of a shape must wait on all these rows for room that is reserved for them."""
-        if (table := self._score_tables.known(shape)) is None or not table.is_stable_in(self._cycle):
+        if (table := self._score_tables.existing(shape)) is None or not table.is_stable_in(self._cycle):
             table = self._score_table(shape)
         return table.plan.has_static_filters and all(map(table.must_wait_on, set(rows)))
 
@@ -426,7 +426,7 @@ class Placer:
 
     def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
         """Return why a task of a shape fits no node now; each node counts under its first reason."""
-        if (table := self._score_tables.known(shape)) is None or not table.is_prepared_in(self._cycle):
+        if (table := self._score_tables.existing(shape)) is None or not table.is_prepared_in(self._cycle):
             table = self._score_table(shape)
         return self._fit_errors.errors(shape, table.plan, self._cycle, idle_only=idle_only)
 

@@ -18,7 +18,7 @@ from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.model.resources import PODS
 
 _FUTURE = int(Quantity.FUTURE)
-RENEWAL_SHARE = 0.5
+REFRESH_EFFORT = 0.5
 """Effort of scoring changed rows, in evaluations of all nodes."""
 
 
@@ -78,7 +78,7 @@ class CandidateScores:
                     score = placer.current_score(task, row) if self.has_room_on(task, row) else NOWHERE
             self.by_row[row] = score
         self._clock = columns.clock
-        placer.add_effort(RENEWAL_SHARE)
+        placer.add_effort(REFRESH_EFFORT)
         return True
 
     def has_room_on(self, task: TaskInfo, row: int) -> bool:

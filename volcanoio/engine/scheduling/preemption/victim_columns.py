@@ -13,9 +13,9 @@ from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInf
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.node_columns import Ints
 
-CHUNK = 8
+NODES_PER_STEP = 8
 """Nodes counted in one step."""
-KEPT = 32
+MAX_QUEUES = 32
 """Number of queues whose columns are kept (80 kB each and resource at 10,000 nodes)."""
 
 
@@ -63,7 +63,7 @@ class VictimColumns:
         self._ledger.evictability_changed.clear()
         changed = (columns.changed_at[:size] > self._counted_at[:size]).nonzero()[0].tolist()
         for at, row in enumerate(changed):
-            if at % CHUNK == CHUNK - 1:
+            if at % NODES_PER_STEP == NODES_PER_STEP - 1:
                 yield
             self._store(row, self._count(columns.names[row]))
             self._counted_at[row] = columns.changed_at[row]
@@ -102,14 +102,14 @@ class VictimColumns:
         """Return the amounts of a queue by the resource's index and row; read-only."""
         if self._stale_rows:
             self._flush()
-        if (known := self._by_queue.pop(queue, None)) is None:
-            if len(self._by_queue) >= KEPT:
+        if (amounts := self._by_queue.pop(queue, None)) is None:
+            if len(self._by_queue) >= MAX_QUEUES:
                 del self._by_queue[next(iter(self._by_queue))]
-            known = np.zeros_like(self._total)
+            amounts = np.zeros_like(self._total)
             for row in self._rows_of_queue.get(queue, ()):
-                known[:, row] = self._rows[row][queue]
-        self._by_queue[queue] = known
-        return known
+                amounts[:, row] = self._rows[row][queue]
+        self._by_queue[queue] = amounts
+        return amounts
 
     def of_others(self, queue: str) -> Ints:
         """Return the amounts of all reclaimable queues but this one."""

@@ -103,16 +103,16 @@ class VictimOrder:
 
     def on_node(self, node: str) -> Sequence[TaskInfo]:
         """Return the tasks on a node by job and task, regardless of queue; evicted ones may be included."""
-        if (known := self._orders.get(node)) is None:
+        if (order := self._orders.get(node)) is None:
             tasks = self._session.state.ledger.tasks_by_node.get(node, {}).values()
-            known = self._orders[node] = self._order([task for task in tasks if task.status in _ON_NODE])
-        elif len(known.keys) > 1:
+            order = self._orders[node] = self._order([task for task in tasks if task.status in _ON_NODE])
+        elif len(order.keys) > 1:
             key_of = self._session.job_key
-            for job, key in known.keys:  # called for every node that is tried: a generator would double its cost
+            for job, key in order.keys:  # called for every node that is tried: a generator would double its cost
                 if key_of(job) != key:
-                    known = self._orders[node] = self._order(known.tasks)
+                    order = self._orders[node] = self._order(order.tasks)
                     break
-        return known.tasks
+        return order.tasks
 
     def by_queue(self, node: str, tasks: list[TaskInfo], preemptor: str) -> list[TaskInfo]:
         """Sort tasks on a node so that those of the queue that loses first come first."""
@@ -141,7 +141,7 @@ class VictimOrder:
 
 
 _FUTURE = int(Quantity.FUTURE)
-KEPT = 64
+MAX_SCORES = 64
 """Number of shapes and queues whose scores are kept (80 kB each at 10,000 nodes)."""
 
 
@@ -222,7 +222,7 @@ class Victims:
         assert task.job_info is not None
         key = (purpose, task.job_info.queue, task.shape.id)
         if (scores := self._scores.get(key)) is None or not scores.refresh(task):
-            if len(self._scores) >= KEPT:
+            if len(self._scores) >= MAX_SCORES:
                 self._scores.clear()
             scores = self._scores[key] = CandidateScores(session, task, purpose)
         excluded = self._excluded.get(self._equivalence_key(purpose, task)) if self._excluded else None
@@ -238,12 +238,12 @@ class Victims:
 
     def running_tasks(self) -> Sequence[TaskInfo]:
         """Return all Running tasks, by job and then in task order."""
-        found: list[TaskInfo] = []
+        running: list[TaskInfo] = []
         for _, job in sorted(self._ledger.schedulable_jobs.items()):
             if job.counts[TaskStatus.RUNNING]:
-                running = [task for task in job.members.values() if task.status is TaskStatus.RUNNING]
-                found += sorted(running, key=lambda task: task.key)
-        return found
+                of_job = [task for task in job.members.values() if task.status is TaskStatus.RUNNING]
+                running += sorted(of_job, key=lambda task: task.key)
+        return running
 
     def has_room_without(self, node: str, shape: Shape, victims: Iterable[TaskInfo]) -> bool:
         """Whether one task fits on a node once these victims are gone."""
@@ -286,8 +286,8 @@ class Victims:
 
     def victim_queue_ranks(self, queues: Iterable[str], preemptor_queue: str) -> dict[str, int]:
         """Return the rank of each queue among those that lose tasks to the preemptor's queue; 0 loses first."""
-        known = self._session.queues
-        return self._rules.victim_ranks([known[name] for name in queues], known[preemptor_queue])
+        by_name = self._session.queues
+        return self._rules.victim_ranks([by_name[name] for name in queues], by_name[preemptor_queue])
 
     def victim_tasks(self, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return the candidates that plugins want to evict without a preemptor."""
@@ -307,9 +307,9 @@ class Victims:
         queue = victim.job_info.queue_info if victim.job_info is not None else None
         if queue is None or not queue.guarantee:
             return True
-        held, guarantee = queue.allocated, queue.guarantee
+        allocated, guarantee = queue.allocated, queue.guarantee
         return all(
-            held.get(name, 0) - amount >= guarantee.get(name, 0)
+            allocated.get(name, 0) - amount >= guarantee.get(name, 0)
             for name, amount in victim.shape.requests.items()
             if guarantee.get(name)
         )
@@ -342,11 +342,11 @@ class Victims:
         starves = self._rules.job_starving
         jobs = {task.job: task.job_info for task in evicted}
         starving = {key for key, job in jobs.items() if job is not None and starves(job)}
-        found: dict[tuple[str, int, int], TaskInfo] = {}
+        preemptors: dict[tuple[str, int, int], TaskInfo] = {}
         for task in evicted if starving else ():
             if task.job in starving and task.can_preempt:
-                found.setdefault((task.job, task.shape.id, task.priority), task)
-        return found.values()
+                preemptors.setdefault((task.job, task.shape.id, task.priority), task)
+        return preemptors.values()
 
     def record_attempt(self, victims: int) -> None:
         """Count an attempt on a node and the victims it found (Volcano's preemption metrics)."""
