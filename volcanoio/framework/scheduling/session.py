@@ -442,7 +442,7 @@ class Session(SessionView, Protocol):
         ...
 
     def reject_enqueue(self, job: Job, verdict: Verdict) -> None:
-        """Record why the job was not enqueued; the reason becomes an event of its PodGroup."""
+        """Record why the job was not enqueued; the reason becomes a Kubernetes Event of its PodGroup."""
         ...
 
     def begin_attempt(self, job: Job, sub_job: SubJob | None = None) -> None:

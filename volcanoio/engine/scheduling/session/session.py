@@ -1,7 +1,7 @@
-"""The session of one scheduling cycle, on the live columns; what is not committed is undone at its close.
+"""The session of one scheduling cycle: it changes the cluster's state itself, and undoes at its close what is left.
 
-`CycleSession` is what actions call. The functions above it build runs of alike tasks, decide whether another attempt at
-a job can succeed, allocate one task without a statement, and pipeline a job on its nominated nodes.
+`CycleSession` is what actions call. The functions above it build runs of alike tasks, decide whether a job can still
+become ready, bind one task without a statement, and pipeline a job on its nominated nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _KEY = attrgetter("key")
 def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *, best_effort: bool) -> list[Run]:
     """Return pending tasks of a job as runs: the best-effort ones, or the others.
 
-    Gated tasks and tasks that back off after a refused bind are skipped.
+    Gated tasks and tasks that back off after a refused bind are skipped. The shapes of the others are brought up to
+    date: they include what plugins return as traits, and volume claims.
     """
     rules, now = session.rules, session.now
     tasks = [
@@ -45,101 +46,60 @@ def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *,
     ]
     if traits := rules.traits:
         _use_shapes_with_traits(session, job, tasks)
-    use_shapes_with_claims(session, tasks, varied=bool(traits))
+    use_shapes_with_claims(session, tasks, has_traits=bool(traits))
     if len(tasks) > 1:
         tasks.sort(key=_KEY)
         if rules.orders_tasks:
             tasks.sort(key=rules.task_key)  # stable: equal ones keep their order
     if not tasks:
         return []
-    shape, role, claims = tasks[0].shape, tasks[0].role, session.state.nominations
-    if not claims.by_task:
+    shape, role, nominations = tasks[0].shape, tasks[0].role, session.state.nominations
+    if not nominations.by_task:
         for task in tasks:
             if task.shape is not shape or task.role != role or task.nominated_node:
                 break
         else:  # most gangs have one role
             return [Run(shape, role, tasks, "")]
-    nominated = claims.nominated_node
+    nominated_node = nominations.nominated_node
     runs: list[Run] = []
     last: TaskInfo | None = None
-    aimed = False
+    previous_has_node = False
     alike: list[TaskInfo] = []
     for task in tasks:
-        node = nominated(task)
-        if last is not None and task.shape is last.shape and task.role == last.role and not node and not aimed:
+        node = nominated_node(task)
+        same = last is not None and task.shape is last.shape and task.role == last.role
+        if same and not node and not previous_has_node:
             alike.append(task)
         else:
             alike = [task]
             runs.append(Run(task.shape, task.role, alike, node))
-        last, aimed = task, bool(node)
+        last, previous_has_node = task, bool(node)
     return runs
 
 
-def use_shapes_with_claims(session: CycleSession, tasks: Sequence[TaskInfo], *, varied: bool) -> None:
+def use_shapes_with_claims(session: CycleSession, tasks: Sequence[TaskInfo], *, has_traits: bool) -> None:
     """Set the shape of tasks with volume claims to one that includes the claims, if some plugin watches claims.
 
-    `varied`: the shapes of the tasks include traits already.
+    `has_traits`: the shapes of the tasks include traits already.
     """
     volumes = session.state.ledger.volumes
     if volumes.is_active and CLAIMS in session.profile.watches:
-        claiming = session.state.ledger.shapes.with_claims
+        with_claims = session.state.ledger.shapes.with_claims
         for task in tasks:
             if task.claim_names:
-                plain = task.shape if varied else task.base_shape
-                task.shape = claiming(plain, tuple([claim for _, claim in volumes.claims(task)]))
+                plain = task.shape if has_traits else task.base_shape
+                task.shape = with_claims(plain, tuple([claim for _, claim in volumes.claims(task)]))
 
 
 def _use_shapes_with_traits(session: CycleSession, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
     """Set the shape of tasks to one that includes the traits that plugins return for them."""
-    varied = session.state.ledger.shapes.with_traits
+    with_traits = session.state.ledger.shapes.with_traits
     for task in tasks:
         traits = tuple([(name, value) for name, trait in session.rules.traits if (value := trait(task, job))])
-        task.shape = varied(task.base_shape, traits) if traits else task.base_shape
+        task.shape = with_traits(task.base_shape, traits) if traits else task.base_shape
 
 
-def record_unschedulable(session: CycleSession, job: JobInfo, runs: Sequence[Run]) -> None:
-    """Record that an attempt at all runs of a job placed nothing, if it is known which change lets another succeed.
-
-    For a job with one run that change is new free room: its tasks are alike, so one that fitted no node fits none until
-    room is freed. This holds only if filters do not depend on usage and no room is kept by other statements. If the
-    queue had no quota left, only the quota is checked again. Other failures are not recorded.
-    """
-    attempts = job.attempts
-    if len(runs) == 1 and attempts.is_quota_limited and not attempts.fit_errors:
-        attempts.queue_shortage = (runs[0].shape, max(session.rules.job_missing(job), 1), session.now)
-        return
-    if len(runs) != 1 or not attempts.fit_errors or attempts.is_quota_limited or session.kept_logs:
-        return
-    shape = runs[0].shape
-    if session.state.placer.filters_ignore_placements(shape):
-        whole = len(runs[0].tasks) == len(job.pending) and not session.state.reservations.by_job
-        whole = whole and not session.rules.traits and session.state.placer.is_time_independent(shape)
-        rest = jittered(RETRY_AFTER, job.key) if whole else 0.0
-        session.state.freed_room.watch(shape)
-        attempts.unschedulable_until = UnschedulableUntil(
-            shape, session.nodes.freed_count, session.now + max(rest, session.period)
-        )
-
-
-def is_unschedulable(session: CycleSession, job: JobInfo) -> bool:
-    """Whether another attempt would fail like the last one: no room was freed, or the queue has no more quota."""
-    attempts, state = job.attempts, session.state
-    if attempts.queue_shortage is not None and not state.ledger.is_dirty(job):
-        shape, missing, when = attempts.queue_shortage
-        assert job.queue_info is not None
-        recent = session.now < when + session.period
-        if recent and session.rules.allocatable(job.queue_info, shape, missing) < missing:
-            return True
-    useless = attempts.unschedulable_until
-    if useless is None or session.now >= useless.until or state.ledger.is_dirty(job):
-        return False
-    if job.key in state.reservations.by_job:
-        return False
-    is_final = not (state.reservations.by_job or session.kept_logs or session.open_logs)
-    return state.freed_room.last_freed(useless.shape, is_final=is_final) <= useless.since
-
-
-def may_become_ready(job: JobInfo, sub_job: SubJobInfo | None) -> bool:
+def can_become_ready(job: JobInfo, sub_job: SubJobInfo | None) -> bool:
     """Whether a job can still become ready after one of its tasks, or of the sub-job's, found no node.
 
     Volcano: NeedContinueAllocating, api/job_info.go.
@@ -150,17 +110,17 @@ def may_become_ready(job: JobInfo, sub_job: SubJobInfo | None) -> bool:
         return sub_job.min_available < len(sub_job.members)
     failed = job.attempts.failed_roles
     if job.min_available < job.role_minimum_total:
-        left = sum(counts[TaskStatus.PENDING] for role, counts in job.by_role.items() if role not in failed)
-        return job.ready_count + left >= job.min_available
+        can_follow = sum(counts[TaskStatus.PENDING] for role, counts in job.by_role.items() if role not in failed)
+        return job.ready_count + can_follow >= job.min_available
     return all(
         job.role_count(role, idle=False) >= job.role_minimums[role] for role in failed if job.role_minimums.get(role)
     )
 
 
-def allocate_one(session: CycleSession, job: JobInfo, run: Run, start: int) -> bool:
-    """Allocate the task at index `start` on idle room and bind it at once, if that makes the job ready.
+def bind_one(session: CycleSession, job: JobInfo, run: Run, start: int) -> bool:
+    """Allocate the task at index `start` on idle room and bind it, if that makes the job ready.
 
-    Returns False, with nothing done, otherwise; also for jobs and tasks that need a statement.
+    Otherwise nothing is done and the result is False. That is also so for jobs and tasks that need a statement.
     """
     task: TaskInfo = run.tasks[start]  # type: ignore[assignment]  # runs are made of ours
     state, rules, shape = session.state, session.rules, run.shape
@@ -216,9 +176,9 @@ def _bind(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
 def pipeline_on_nominated(session: CycleSession, job: JobInfo) -> bool:
     """Pipeline all pending tasks of a job on their nominated nodes, and keep them there until the session closes.
 
-    Returns False, with nothing done, if that is not possible for all tasks at once.
+    If that is not possible for all tasks at once, nothing is pipelined and the result is False.
     """
-    if (places := _places(session, job)) is None or not session.job_valid(job) or session.job_ready(job):
+    if (places := _nominated_rows(session, job)) is None or not session.job_valid(job) or session.job_ready(job):
         return False
     tasks, rows = places
     shape, count = tasks[0].shape, len(tasks)
@@ -228,9 +188,9 @@ def pipeline_on_nominated(session: CycleSession, job: JobInfo) -> bool:
         or session.rules.allocatable(job.queue_info, shape, count) < count
     ):
         return False
-    held = session.state.reservations.by_job.pop(job.key)  # the tasks take this room
+    reservations = session.state.reservations.by_job.pop(job.key)  # a statement would release them as it begins
     statement = session.statement(job)
-    statement.pipeline_on_rows(tasks, rows, held)
+    statement.pipeline_on_rows(tasks, rows, reservations)
     if not session.job_pipelined(job):
         statement.discard()
         return False
@@ -241,39 +201,39 @@ def pipeline_on_nominated(session: CycleSession, job: JobInfo) -> bool:
     return True
 
 
-def _places(session: CycleSession, job: JobInfo) -> tuple[list[TaskInfo], list[int]] | None:
+def _nominated_rows(session: CycleSession, job: JobInfo) -> tuple[list[TaskInfo], list[int]] | None:
     """Return all pending tasks and their nominated rows; None unless all are alike, nominated and may be placed."""
     if session.quota_reservations is not None or session.rules.traits or job.sub_job_table is not None:
         return None
-    held = session.state.reservations.by_job.get(job.key, ())
-    if not job.pending or len(held) != len(job.pending) or job.best_effort or job.gated_count:
+    reservations = session.state.reservations.by_job.get(job.key, ())
+    if not job.pending or len(reservations) != len(job.pending) or job.best_effort or job.gated_count:
         return None
-    if any(hold.load is not Load.RESERVES for hold in held):
+    if any(reservation.load is not Load.RESERVES for reservation in reservations):
         return None
     by_task, index, now = session.state.nominations.by_task, session.nodes.rows, session.now
     tasks, rows = list(job.pending.values()), []
     shape = tasks[0].shape
     for task in tasks:
-        claim = by_task.get(task.uid)
+        nomination = by_task.get(task.uid)
         if (
-            claim is None
+            nomination is None
             or task.shape is not shape
             or task.claim_names
             or task.retry_at > now
-            or claim.node not in index
+            or nomination.node not in index
         ):
             return None
-        rows.append(index[claim.node])
+        rows.append(index[nomination.node])
     return tasks, rows
 
 
-SOME_JOBS = 0.25
+ORDERING_EFFORT = 0.25
 """Effort of ordering jobs in one step, in evaluations of all nodes."""
-FEW_AT_ONCE = 32
+MAX_PER_TASK_BATCH = 32
 """Most tasks placed in one call if plugins are called for each task."""
-MANY_AT_ONCE = 256
+MAX_BATCH = 256
 """Most tasks placed in one call."""
-UNDONE = 8
+UNDO_PER_STEP = 8
 """Number of tasks undone in one step."""
 
 
@@ -284,7 +244,7 @@ class CycleSession(SessionContext):
         self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget | None = None
     ) -> None:
         super().__init__(state, profile, opening, budget)
-        rules = self.rules
+        rules = self.rules  # these methods of the session are those of `Rules`, without a call in between
         self.overused, self.job_ready, self.job_pipelined = rules.overused, rules.job_ready, rules.job_pipelined
         self.sub_job_key, self.sub_job_ready = rules.sub_job_key, rules.sub_job_ready
         self.sub_job_pipelined = rules.sub_job_pipelined
@@ -304,7 +264,7 @@ class CycleSession(SessionContext):
         return runs_of(self, job, members, best_effort=best_effort)
 
     def begin_attempt(self, job: JobInfo, sub_job: SubJobInfo | None = None) -> None:
-        """Clear the fit errors of an earlier attempt at the job; for a sub-job only which roles failed."""
+        """Clear the result of the last attempt at the job; for a sub-job only which roles failed."""
         if sub_job is None:
             if not job.attempts.is_empty or job.attempts.is_resumed:
                 job.attempts.clear()
@@ -313,12 +273,48 @@ class CycleSession(SessionContext):
             job.attempts.failed_roles = frozenset()
 
     def mark_unschedulable(self, job: JobInfo, runs: Sequence[Run]) -> None:
-        """Record that an attempt at all runs placed nothing, if only new room or quota can change the result."""
-        record_unschedulable(self, job, runs)
+        """Record that placing a job failed, if it is known what must change before another attempt can succeed.
+
+        A job with one run waits for free room: its tasks are alike, so if one fitted no node, none fits until room is
+        freed. This holds only if filters do not depend on usage and no room is kept by other statements. If the queue
+        had no quota left, only the quota is checked again. Other failures are not recorded.
+        """
+        attempts = job.attempts
+        if len(runs) == 1 and attempts.is_quota_limited and not attempts.fit_errors:
+            attempts.queue_shortage = (runs[0].shape, max(self.rules.job_missing(job), 1), self.now)
+            return
+        if len(runs) != 1 or not attempts.fit_errors or attempts.is_quota_limited or self.kept_logs:
+            return
+        shape = runs[0].shape
+        if self.state.placer.filters_ignore_placements(shape):
+            covers_all_pending = len(runs[0].tasks) == len(job.pending) and not self.state.reservations.by_job
+            # the end of a back-off or reservation, other traits and time also let tasks fit: try again after a period
+            only_room = covers_all_pending and not self.rules.traits and self.state.placer.is_time_independent(shape)
+            delay = jittered(RETRY_AFTER, job.key) if only_room else 0.0
+            self.state.freed_room.watch(shape)
+            attempts.unschedulable_until = UnschedulableUntil(
+                shape, self.nodes.freed_count, self.now + max(delay, self.period)
+            )
 
     def is_unschedulable(self, job: JobInfo) -> bool:
-        """Whether another attempt would fail like the last one; a job is tried again after two minutes at most."""
-        return is_unschedulable(self, job)
+        """Whether another attempt would fail like the last one: no room was freed, or the queue has no more quota.
+
+        A job is tried again after two minutes at most.
+        """
+        attempts, state = job.attempts, self.state
+        if attempts.queue_shortage is not None and not state.ledger.is_dirty(job):
+            shape, missing, when = attempts.queue_shortage
+            assert job.queue_info is not None
+            recent = self.now < when + self.period
+            if recent and self.rules.allocatable(job.queue_info, shape, missing) < missing:
+                return True
+        waits = attempts.unschedulable_until
+        if waits is None or self.now >= waits.until or state.ledger.is_dirty(job):
+            return False
+        if job.key in state.reservations.by_job:
+            return False
+        is_final = not (state.reservations.by_job or self.kept_logs or self.open_logs)
+        return state.freed_room.last_freed(waits.shape, is_final=is_final) <= waits.since
 
     def pipeline_nominated(self, job: JobInfo) -> bool:
         """Pipeline all tasks of a job on their nominated nodes; False if the job must be allocated like any other."""
@@ -329,12 +325,12 @@ class CycleSession(SessionContext):
         )
 
     def has_role_failed(self, job: JobInfo, role: str) -> bool:
-        """Whether a task of this role (not "") found no node since `begin_attempt`."""
+        """Whether a task of this role found no node since `begin_attempt`; False for tasks without role."""
         return bool(role) and role in job.attempts.failed_roles
 
     def can_become_ready(self, job: JobInfo, sub_job: SubJobInfo | None = None) -> bool:
         """Whether the job can still become ready after one of its tasks, or of the sub-job's, found no node."""
-        return may_become_ready(job, sub_job)
+        return can_become_ready(job, sub_job)
 
     def statement(self, job: JobInfo) -> JobStatement:
         """Return a new statement for the job."""
@@ -342,14 +338,14 @@ class CycleSession(SessionContext):
         return JobStatement(self, job)
 
     def undo_in_steps(self) -> Iterator[None]:
-        """Undo what was not committed, a few tasks at a time: Allocated and Pipelined never leave the session."""
+        """Undo, a few tasks at a time, what was not committed and all pipelined tasks, and release nominated room."""
         ledger = self.state.ledger
         for logs in (self.open_logs, self.kept_logs):
             while logs:
                 assumed = logs[-1].assumed
                 while assumed:
-                    last = assumed[: -UNDONE - 1 : -1]  # in reverse order
-                    del assumed[-UNDONE:]
+                    last = assumed[: -UNDO_PER_STEP - 1 : -1]  # in reverse order
+                    del assumed[-UNDO_PER_STEP:]
                     ledger.forget(last)
                     yield
                 logs.pop().rollback(ledger, self.state.reservations)
@@ -373,14 +369,14 @@ class CycleSession(SessionContext):
         return action in self.pending_actions
 
     def is_budget_exhausted(self) -> bool:
-        """Whether the cycle's budget is used up."""
+        """Count a boundary between jobs; return whether the cycle's budget is used up or it was cut short before."""
         self.stats.budget_checks += 1
         if self._budget is not None and not self.is_cut_short:
             self.is_cut_short = self._budget.check()
         return self.is_cut_short
 
     def jobs_to_enqueue(self) -> Sequence[JobInfo]:
-        """Return the jobs of phase Pending whose queue exists, except those that a cycle cut short has rejected."""
+        """Return the jobs of phase Pending whose queue exists, except those rejected in a cycle that was cut short."""
         self.has_read_pending_groups = True
         jobs, refused = self.state.ledger.jobs_in_phase(PodGroupPhase.PENDING), self.state.enqueue_refused
         return [job for job in jobs if job.key not in refused] if refused else jobs
@@ -400,14 +396,14 @@ class CycleSession(SessionContext):
         return self.rules.keeps_job_keys and not self.rules.orders_namespaces
 
     @cached_property
-    def _has_moving_queues(self) -> bool:
+    def _queue_keys_depend_on_others(self) -> bool:
         """Whether a placement in one queue may change the sort keys of others."""
         return bool(self.rules.queue_generation())
 
     def ordered_queues(self, names: Iterable[str]) -> PriorityQueue[QueueInfo]:
         """Return a priority queue of queues by their current sort key."""
         queues = [self.queues[name] for name in names]
-        if self._has_moving_queues:
+        if self._queue_keys_depend_on_others:
             return MovingHeap(self.queue_key, self.rules.queue_generation, queues)
         return Heap(self.queue_key, queues)
 
@@ -423,7 +419,7 @@ class CycleSession(SessionContext):
         Jobs that the action failed to place, or rejected, in a cycle that was cut short are skipped until all others
         were tried.
         """
-        kept = self.state.backlogs
+        backlogs = self.state.backlogs
         if not self.has_stable_job_keys:
             jobs = (
                 [job for job in self.jobs_with_pending_tasks() if job.phase != PodGroupPhase.PENDING]
@@ -431,14 +427,14 @@ class CycleSession(SessionContext):
                 else self.jobs_to_enqueue()
             )
             return (yield from build_uncached_backlogs(jobs, self.empty_job_order))
-        for _ in kept.update(self._key_in_namespace, self._order_version, self.urgent_jobs, admitted=admitted):
-            self.state.placer.add_effort(SOME_JOBS)
+        for _ in backlogs.update(self._key_in_namespace, self._order_version, self.urgent_jobs, admitted=admitted):
+            self.state.placer.add_effort(ORDERING_EFFORT)
             yield
         if not admitted:
             self.has_read_pending_groups = True
-            return kept.begin(self._key_in_namespace, self.state.enqueue_refused, admitted=False)
+            return backlogs.begin(self._key_in_namespace, self.state.enqueue_refused, admitted=False)
         failed = self.state.failed_attempts.get(self.action, ())
-        return kept.begin(self._key_in_namespace, failed and failed - self.urgent_jobs.keys(), admitted=True)
+        return backlogs.begin(self._key_in_namespace, failed and failed - self.urgent_jobs.keys(), admitted=True)
 
     def allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
         """Return how many of `count` tasks of a shape the job's queue may allocate now; a shortfall is recorded."""
@@ -455,7 +451,7 @@ class CycleSession(SessionContext):
 
     def allocate_and_bind(self, job: JobInfo, run: Run, start: int) -> bool:
         """Allocate the task at index `start` on idle resources and bind it, if that makes the job ready."""
-        return allocate_one(self, job, run, start)
+        return bind_one(self, job, run, start)
 
     def open_queue_gates(self, job: JobInfo) -> Iterator[None]:
         """Remove the scheduling gate of tasks that only wait for their queue, as many as it may allocate."""
@@ -463,15 +459,15 @@ class CycleSession(SessionContext):
 
     def batch_size(self, shape: Shape, count: int) -> int:
         """Return how many of `count` tasks of a shape to place per call, so that other work can run in between."""
-        if count <= FEW_AT_ONCE:
+        if count <= MAX_PER_TASK_BATCH:
             return count
-        return FEW_AT_ONCE if self.state.placer.is_scored_per_task(shape) else min(count, MANY_AT_ONCE)
+        return MAX_PER_TASK_BATCH if self.state.placer.is_scored_per_task(shape) else min(count, MAX_BATCH)
 
     def job_enqueueable(self, job: JobInfo) -> Verdict:
         """Return the combined vote on making a Pending job Inqueue; a job without minResources is not voted on."""
-        asked, self._last_verdict = self._last_verdict, None
-        if asked is not None and asked[0] is job:
-            return asked[1]
+        last, self._last_verdict = self._last_verdict, None
+        if last is not None and last[0] is job:
+            return last[1]  # `certain_rejection` has just asked for it
         return PERMIT if job.min_resources is None else self.rules.job_enqueueable(job)
 
     def certain_rejection(self, job: JobInfo) -> Verdict | None:
@@ -500,7 +496,7 @@ class CycleSession(SessionContext):
         self.state.ledger.set_phase(job, PodGroupPhase.INQUEUE)
 
     def reject_enqueue(self, job: JobInfo, verdict: Verdict) -> None:
-        """Record why the job was not enqueued; the reason becomes an event of its PodGroup."""
+        """Record why the job was not enqueued; the reason becomes a Kubernetes Event of its PodGroup."""
         self.attempted_jobs.add(job.key)
         self.state.enqueue_refused.add(job.key)
         if verdict.message != job.attempts.enqueue_refusal:

@@ -47,7 +47,7 @@ def place_single_pods(session: CycleSession) -> Iterator[None]:
 
 def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
     session.begin_attempt(job)
-    use_shapes_with_claims(session, [task], varied=False)
+    use_shapes_with_claims(session, [task], has_traits=False)
     run = Run(task.shape, task.role, [task], task.nominated_node)
     statement = session.statement(job)
     placed, _ = statement.allocate(run, 0, 1, until_ready=False, idle_only=True)
