@@ -25,7 +25,7 @@ from volcanoio.kube.clock import Clock as EdgeClock
 
 
 class Clock(EdgeClock, Protocol):
-    """That of the edge, with what only the nodes of a cluster wait for."""
+    """Clock of clients, with the waits that only the nodes of a cluster use."""
 
     @property
     def skips(self) -> bool:
@@ -33,7 +33,7 @@ class Clock(EdgeClock, Protocol):
         ...
 
     async def sleep_until(self, moment: float) -> None:
-        """Return when `now` has reached the moment; at once if it has passed."""
+        """Wait until `now` has reached the moment; returns at once if it has passed."""
         ...
 
     async def beat(self, seconds: float) -> None:
@@ -63,7 +63,7 @@ class RunningClock:
         return (time.monotonic() - self._began) * self.rate
 
     def now(self) -> float:
-        """Time of day, since the epoch."""
+        """Return the time of day, in seconds since the epoch."""
         return self._start + self.monotonic()
 
     async def sleep(self, seconds: float) -> None:
@@ -78,7 +78,7 @@ class RunningClock:
 
 
 class Sleepers:
-    """Waiting tasks by the moment they are to wake at, then by the order they came in."""
+    """Waiting tasks by wake-up time, then by order of arrival."""
 
     _FEW = 64
 
@@ -109,7 +109,10 @@ class Sleepers:
         return self._heap[0][0] if self._heap else None
 
     def wake(self, moment: float, *, one: bool = False) -> bool:
-        """Wake who waits for this moment or an earlier one (only the first with `one`); whether there was anybody."""
+        """Wake tasks that wait for this moment or an earlier one; returns whether there were any.
+
+        With `one`, only the first is woken.
+        """
         woken = False
         while (first := self.next()) is not None and first <= moment and not (one and woken):
             heapq.heappop(self._heap)[2].set_result(None)
@@ -130,26 +133,29 @@ class VirtualClock:
         self._sleepers = Sleepers()
 
     def now(self) -> float:
-        """Return seconds since the epoch, as far as the test has moved it."""
+        """Return the time (seconds since the epoch) that the test has set."""
         return self._now
 
     monotonic = now
 
     async def sleep_until(self, moment: float) -> None:
-        """Wait for the test to move the clock there."""
+        """Wait until the test has moved the clock to the moment."""
         if moment <= self._now:
             await asyncio.sleep(0)
         else:
             await self._sleepers.wait(moment)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for the test to move the clock so far."""
+        """Wait until the test has moved the clock by so many seconds."""
         await self.sleep_until(self._now + seconds)
 
     idle = beat = sleep
 
     async def run_until(self, condition: Callable[[], bool], *, limit: float = 3600.0) -> None:
-        """Jump from timer to timer until the condition holds; TimeoutError after `limit` seconds of this clock."""
+        """Advance from timer to timer until the condition holds.
+
+        Raises TimeoutError after `limit` seconds of this clock.
+        """
         end = self._now + limit
         while True:
             await self._drain()
@@ -160,7 +166,7 @@ class VirtualClock:
                 raise TimeoutError(msg)
 
     async def advance(self, seconds: float) -> None:
-        """Move on by so many seconds; every timer on the way fires at its time."""
+        """Advance by so many seconds; every timer due by then fires at its time."""
         end = self._now + seconds
         await self._drain()
         while self._fire_next(end):
@@ -204,17 +210,17 @@ class JumpingClock:
         self._woken = 0.0
 
     def now(self) -> float:
-        """Time of day, since the epoch."""
+        """Return the time of day, in seconds since the epoch."""
         return self._offset + time.monotonic()
 
     monotonic = now
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; time jumps there when nothing else is to be done."""
+        """Wait; time jumps to the end of the wait when no other work is due."""
         await self.sleep_until(self.now() + seconds)
 
     async def sleep_until(self, moment: float) -> None:
-        """Wait for the moment; time jumps there when nothing else is to be done."""
+        """Wait for the moment; time jumps there when no other work is due."""
         if moment <= self.now():
             await asyncio.sleep(0)
         else:
@@ -225,12 +231,15 @@ class JumpingClock:
         await self._idlers.wait(self.now() + seconds)
 
     async def beat(self, seconds: float) -> None:
-        """Wait without making time jump, and wake before the idlers when it has."""
+        """Wait without making time jump, and wake before idle waiters when it has jumped."""
         await self._hearts.wait(self.now() + seconds)
 
     @contextmanager
     def within(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-        """Take part in the loop's waits. Raises TypeError for a loop that does not wait by a selector."""
+        """Replace the loop's selector within the block.
+
+        Raises TypeError for a loop that does not wait by a selector.
+        """
         inner = getattr(loop, "_selector", None)
         if not isinstance(inner, BaseSelector):
             msg = f"--speed max: {type(loop).__name__} is not a selector event loop; use asyncio's own, or a number"
@@ -242,15 +251,13 @@ class JumpingClock:
             loop._selector = inner  # type: ignore[attr-defined]  # as above
 
     def wake(self) -> bool:
-        """Wake the foremost kind of sleepers whose time has come; whether there were any."""
+        """Wake due sleepers of the first kind that has any; returns whether there were any."""
         now = self.now()
         self._woken = time.monotonic()
         return self._hearts.wake(now) or self._idlers.wake(now) or self._due.wake(now)
 
     def wake_while_busy(self) -> None:
-        """Wake who waits for this moment or an earlier one (only the first with `one`); whether there was anybody, if
-        the loop has not come to rest for long.
-        """
+        """Wake all due sleepers if the loop has been busy for longer than `_BUSY_POLL`."""
         if time.monotonic() - self._woken > _BUSY_POLL:
             while self.wake():
                 pass
@@ -260,7 +267,7 @@ class JumpingClock:
         return self._due.next() is not None and not any(hold() for hold in self.holds)
 
     def jump(self) -> None:
-        """Let it be the time of the earliest sleeper."""
+        """Set the time to that of the earliest sleeper."""
         moment = self._due.next()
         if moment is not None:
             self._offset += max(0.0, moment - self.now())
@@ -273,7 +280,7 @@ class JumpingClock:
 
 
 class _JumpingSelector(BaseSelector):
-    """The loop's selector, with the clock's say in how long it waits."""
+    """Selector of the loop whose timeout the clock limits."""
 
     def __init__(self, inner: BaseSelector, clock: JumpingClock) -> None:
         self._inner = inner
@@ -343,7 +350,7 @@ def clock_for(speed: float, file: Path | None) -> RunningClock | JumpingClock:
 def _read_time(file: Path) -> float:
     try:
         return float(file.read_text(encoding="ascii"))
-    except (OSError, ValueError):  # a directory that cannot be used is for the store to refuse
+    except (OSError, ValueError):  # the store reports a directory that cannot be used
         return 0.0
 
 

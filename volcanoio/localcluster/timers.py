@@ -30,7 +30,7 @@ class Timers:
         self._sleep: anyio.CancelScope | None = None
 
     def at(self, moment: float, action: Callable[[], None]) -> None:
-        """Call the action at the moment (epoch seconds), soon if it has passed."""
+        """Call the action at the moment (epoch seconds), or at once if it has passed."""
         earliest = not self._heap or moment < self._heap[0][0]
         heapq.heappush(self._heap, (moment, next(self._numbers), action))
         if earliest:
@@ -39,7 +39,7 @@ class Timers:
                 self._sleep.cancel()
 
     async def run(self) -> None:
-        """Serve for ever."""
+        """Call due actions until cancelled."""
         while True:
             self._wake.clear()
             now, called = self._clock.now(), 0

@@ -74,7 +74,9 @@ def no_execute_taints(node: Node) -> list[Taint]:
 
 
 def stays_until(pod: Pod, taints: Sequence[Taint], now: float) -> float | None:
-    """Return until when (epoch seconds) a pod tolerates all taints; None for ever, `now` or earlier for not at all.
+    """Return until when (epoch seconds) a pod tolerates all taints.
+
+    None for ever; `now` or earlier for not at all.
 
     Of several tolerations for one taint the first counts (Kubernetes: GetMatchingTolerations).
     """

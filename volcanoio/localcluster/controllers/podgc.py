@@ -27,7 +27,9 @@ _FINISHED = ""
 
 
 class PodCollector(ClusterController):
-    """Keys are names of nodes; the memory of a key is since when the node is missing.
+    """Deletes pods of missing nodes, and surplus finished pods.
+
+    Keys are names of nodes; the memory of a key is the time since when the node is missing.
 
     It watches pods from the first node on that goes or is out of service, and once it is woken because a pod is on a
     node that never existed (`NodeFleet`): most clusters have no such node, and pods are the many.
@@ -76,7 +78,7 @@ class PodCollector(ClusterController):
         since: float = view.now if view.memory is None else view.memory
         if view.now < since + QUARANTINE:
             return Plan(requeue_at=since + QUARANTINE, memory=since)
-        # without memory: pods that are bound to this node later have their own time
+        # no memory is returned: pods that are bound to this node later get their own time
         return _removal_stages(pods, "PodGC: node no longer exists", view.now)
 
     def _finished(self, view: ReconcileView) -> Plan:

@@ -18,27 +18,27 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def finished(pod: Pod) -> bool:
-    """Return whether it has ended for good."""
+    """Return whether the pod has ended for good."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
 def terminating(pod: Pod) -> bool:
-    """Return whether it was deleted and is not gone yet."""
+    """Return whether the pod is terminating: deleted, but still stored."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def active(pod: Pod) -> bool:
-    """Return whether it runs or will run."""
+    """Return whether the pod runs or will run."""
     return not finished(pod) and not terminating(pod)
 
 
 def pod_condition(pod: Pod, type_: str) -> Condition | None:
-    """Return its condition of that type."""
+    """Return the pod's condition of that type."""
     return next((one for one in pod.status.conditions if one.type == type_), None)
 
 
 def ready(pod: Pod) -> bool:
-    """Return whether its Ready condition is True."""
+    """Return whether the pod's Ready condition is True."""
     found = pod_condition(pod, "Ready")
     return found is not None and found.status == "True"
 
@@ -60,7 +60,7 @@ def available_at(pod: Pod, min_ready: float) -> float | None:
 
 
 def restarts(pod: Pod) -> int:
-    """Return the restarts of its most restarted container."""
+    """Return the restarts of the pod's most restarted container."""
     return max((status.restart_count for status in pod.status.container_statuses), default=0)
 
 
@@ -107,10 +107,11 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def deletion_order(pods: Sequence[Pod], on_node: Mapping[str, int], now: float) -> list[Pod]:
-    """Return the pods, first to go first.
+    """Return the pods in order of deletion.
 
     Unassigned before assigned, Pending before Unknown before Running, not ready before ready, cheaper before dearer,
-    on a node with more of its kind before fewer, ready (and then created) for a shorter time before longer (in powers
+    on a node with more of its kind before fewer, ready (and then created) for a shorter time before longer (in
+    powers
     of two, so that the youngest is not always the victim), more restarts before fewer.
     """
 
@@ -140,7 +141,7 @@ def _cost(pod: Pod) -> int:
 
 
 def _age(since: float | None, now: float) -> int:
-    """Return how long it has been so, as a power of two; what has not happened yet is youngest."""
+    """Return the duration of a state as a power of two; a state not yet reached is the youngest."""
     if since is None:
         return -1
     return int(math.log2(max(now - since, 1.0)))

@@ -15,7 +15,7 @@ _USABLE = 256 * (256 - len(_RESERVED))
 
 
 class PodAddresses:
-    """Hands out pod addresses; an address comes back into use only after all others had their turn.
+    """Allocator of pod addresses; a released address is reused after all others.
 
     `network` is the first half of all of them.
     """
@@ -27,7 +27,10 @@ class PodAddresses:
         self._next = 0
 
     def take(self) -> str:
-        """Return a free address; with all 64,000 in use, a shared one: nothing is sent to it anyway."""
+        """Return a free address, or a shared one when all 64,000 are in use.
+
+        Nothing is sent to simulated pods, so that sharing does no harm.
+        """
         if len(self._used) >= _USABLE:
             return self._shared
         while True:
@@ -57,7 +60,7 @@ SHARED = "127.0.0.1"
 
 
 class SharedAddress(PodAddresses):
-    """One address for all: where the kernel has no others on loopback (macOS)."""
+    """Single address for all pods, for loopback networks with no others (macOS)."""
 
     def take(self) -> str:
         """Return the shared address."""
@@ -65,7 +68,10 @@ class SharedAddress(PodAddresses):
 
 
 def pod_addresses() -> PodAddresses:
-    """Return a network of this process's own within 127.0.0.0/8, so that two clusters on a machine seldom meet."""
+    """Return the addresses of a network of this process within 127.0.0.0/8.
+
+    Two clusters on a machine seldom share one.
+    """
     if sys.platform != "linux":
         return SharedAddress()
     return PodAddresses(f"127.{_FIRST + os.getpid() % _NETWORKS}")

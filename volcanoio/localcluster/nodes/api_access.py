@@ -42,7 +42,7 @@ class WatchSink(Protocol[_Watched_contra]):
 
 
 class _Expired(Exception):  # noqa: N818 - named for what happened
-    """The watch cannot be continued from where it stood: list again."""
+    """The watch cannot be continued from its last revision; list again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Reflector(Generic[Watched]):
         self._revision = ""
 
     async def run(self) -> None:
-        """List and watch for ever."""
+        """List and watch until cancelled."""
         while True:
             try:
                 if not self._revision:
@@ -112,7 +112,7 @@ class Reflector(Generic[Watched]):
             query = {**query, "continue": meta.continue_}
 
     async def _watch(self) -> bool:
-        """Follow one watch to its end; whether it brought anything."""
+        """Follow one watch to its end; returns whether it delivered any change."""
         query = {**self._query, "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._revision}
         lively = False
         try:
@@ -158,11 +158,11 @@ _OBJECT = msgspec.json.Decoder(ApiObject)
 
 
 class NoResponse(Exception):  # noqa: N818 - named for what happened
-    """The server did not answer, or asked to be left alone for a while: try again later."""
+    """The server did not answer, or requested a back-off; retry later."""
 
 
 class PodGone(Exception):  # noqa: N818 - named for what happened
-    """There is no pod of that uid any more."""
+    """The pod of that uid no longer exists."""
 
 
 class PodWriter:
@@ -177,7 +177,7 @@ class PodWriter:
         await self._send("PATCH", meta, "status", body, ContentType.STRATEGIC_MERGE_PATCH)
 
     async def remove(self, meta: ObjectMeta) -> None:
-        """Take the pod out of the API, now that nothing of it runs any more."""
+        """Delete the pod from the API, now that all its containers have ended."""
         options: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",

@@ -56,14 +56,20 @@ class Exit(msgspec.Struct, frozen=True, gc=False):
 
 
 class StartError(Exception):
-    """The run could not begin; the text says why. The container ends with exit code 128 and reason `StartError`."""
+    """The run could not start; the text contains the reason.
+
+    The container ends with exit code 128 and reason `StartError`.
+    """
 
 
 class Execution(Protocol):
-    """A run that has begun."""
+    """A started run."""
 
     async def wait(self) -> Exit:
-        """Wait until it has ended, for whatever reason. Awaited once, by one task; cancelling it ends nothing."""
+        """Wait until the run has ended, for any reason.
+
+        Awaited once, by one task; cancelling the wait does not end the run.
+        """
         ...
 
     def terminate(self) -> None:
@@ -76,7 +82,7 @@ class Execution(Protocol):
 
 
 class LogSelection(Protocol):
-    """The part of the API server's LogOptions that is ours to follow."""
+    """The part of the API server's LogOptions that runtimes implement."""
 
     @property
     def follow(self) -> bool:
@@ -90,7 +96,7 @@ class LogSelection(Protocol):
 
 
 class ContainerRuntime(Protocol):
-    """Carries containers out. One for a fleet; its methods are called on the fleet's event loop."""
+    """Runtime of a fleet's containers; its methods are called on the fleet's event loop."""
 
     name: str
     """What annotation and `containerID` call it: `process` gives `process://<pod uid>/<container>/<attempt>`."""
@@ -108,7 +114,7 @@ class ContainerRuntime(Protocol):
         ...
 
     async def start(self, order: StartOrder) -> Execution:
-        """Begin a run. May take its time: the container is shown as running from when it returns.
+        """Start a run; may wait. The container counts as running from its return.
 
         Raises StartError. When cancelled (the pod is gone, the server ends) nothing may be left running.
         """
@@ -126,17 +132,19 @@ class ContainerRuntime(Protocol):
 
 
 def wanted_runtime(pod: Pod, node_annotation: str, default: str) -> str:
-    """Return which runtime a pod asks for: its own annotation, else its node's, else the server's."""
+    """Return the runtime of a pod: its own annotation, else its node's, else the server's."""
     return pod.metadata.annotations.get(names.RUNTIME) or node_annotation or default
 
 
 LINES_KEPT = 10_000
-_POLL = 0.25  # seconds between two looks while following
+_POLL = 0.25  # seconds between two reads while following
 _ECHO = re.compile(r"""\becho\s+("[^"]*"|'[^']*'|[^;&|\n"']+)""")
 
 
 class ContainerLogs:
-    """Logs of all containers (the API server's LogSource): of what a runtime carried out its own, else simulated ones.
+    """Logs of all containers (the API server's LogSource).
+
+    A container that a runtime ran has that runtime's log, any other a simulated one.
 
     The scheme of a container's id says who carried it out.
     """
@@ -179,7 +187,7 @@ class SimulatedLogs:
             log = container_log(pod, container, self._clock.now(), options.previous)
             if (
                 followed is not None and log.restarts != followed
-            ):  # it was restarted: the end of what was followed is left
+            ):  # it was restarted: the last lines of the followed run are left
                 log = container_log(pod, container, self._clock.now(), previous=True)
                 if log.restarts != followed:
                     return
@@ -195,7 +203,7 @@ class SimulatedLogs:
             pod = await self._again(namespace, pod)
 
     async def _again(self, namespace: str, pod: Pod) -> Pod | None:
-        """Return the pod as it is now, None when it is no longer there."""
+        """Return the current pod, None when it was deleted."""
         try:
             response = await self._transport.request("GET", POD.path(namespace, pod.metadata.name))
         except TransportError:
@@ -218,7 +226,7 @@ class Log(NamedTuple):
 
 
 def container_log(pod: Pod, name: str, now: float, previous: bool = False) -> Log:
-    """Return the log of a container as of `now`; of its regular lines the last 10,000 are kept."""
+    """Return the log of a container at `now`; it has the last 10,000 regular lines."""
     spec = next(c for c in (*pod.spec.containers, *pod.spec.init_containers) if c.name == name)
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     status = next((s for s in statuses if s.name == name), ContainerStatus())
@@ -244,7 +252,10 @@ def container_log(pod: Pod, name: str, now: float, previous: bool = False) -> Lo
 
 
 def running_now(status: ContainerStatus) -> bool:
-    """Return whether the last run is the one before the present one, and not the one whose back-off is waited for."""
+    """Return whether the last run precedes the current one.
+
+    False when it is the run whose back-off is in progress.
+    """
     return status.state.waiting is None
 
 
@@ -260,7 +271,7 @@ def first_lines(pod: Pod, container: Container) -> list[str]:
 
 
 def _beats(pod: Pod, started: float, until: float) -> tuple[list[bytes], int]:
-    """Return the regular lines, and how many before them are left out."""
+    """Return the regular lines, and the number of lines dropped before them."""
     rate = _rate(pod.metadata.annotations.get(names.LOG_LINES_PER_SECOND))
     if rate <= 0:
         return [], 0

@@ -20,7 +20,10 @@ START_ERROR = 128
 
 @dataclass(slots=True)
 class ExecutedPod:
-    """A pod that a runtime carries out. `left` counts orders that have not ended, `over` when the pod is gone."""
+    """A pod that a container runtime runs.
+
+    `left` counts orders that have not ended, `over` is set when the pod is deleted.
+    """
 
     pod: Pod
     runtime: ContainerRuntime
@@ -30,7 +33,10 @@ class ExecutedPod:
 
 
 class Executions:
-    """All runs of runtimes. `on_change` is called with a pod's uid, a container, and its Exit or None for a start."""
+    """All runs of container runtimes.
+
+    `on_change` is called with a pod's uid, a container, and its Exit or None for a start.
+    """
 
     def __init__(
         self, runtimes: Mapping[str, ContainerRuntime], default: str, on_change: Callable[[str, str, Exit | None], None]
@@ -61,7 +67,7 @@ class Executions:
         return carried.runtime.addresses if carried is not None else None
 
     def follow(self, before: PodRun | None, after: PodRun, node: str) -> None:
-        """Do what a transition asks for: begin, terminate, kill."""
+        """Execute the orders of a transition: start, terminate, kill."""
         carried = self._pods.get(after.pod.metadata.uid)
         if carried is None:
             return

@@ -35,7 +35,7 @@ LOOPBACK = "127."
 
 
 class EndpointCheck(Protocol):
-    """How real endpoints are asked (`runtime.endpoints`)."""
+    """Protocol of checks of real endpoints (`runtime.endpoints`)."""
 
     async def check(self, effect: CheckEndpoint) -> tuple[int, str]:
         """Return the HTTP status; 0 and the reason without an answer."""
@@ -43,7 +43,7 @@ class EndpointCheck(Protocol):
 
 
 class SimulatedEndpoints:
-    """Answers for pods that nodes know, by uid; passes on what is about others."""
+    """Endpoint checks of simulated pods, by uid; checks of others go to `network`."""
 
     def __init__(self, pods: Mapping[str, Entry], network: EndpointCheck) -> None:
         self._pods = pods
@@ -87,7 +87,7 @@ DEFAULT_OPTIONS = FleetOptions()
 
 
 class NodeFleet:
-    """Simulated nodes; `run` until cancelled, `registered` is set when all are known."""
+    """Simulated nodes; `run` serves until cancelled, `registered` is set when all are stored."""
 
     def __init__(
         self,

@@ -21,12 +21,12 @@ _EXAMPLE = "cpu=8,memory=32Gi,pods=110,nvidia.com/gpu=8"
 
 
 class NodeResourcesError(ValueError):
-    """What was written for `--node-resources` cannot be a node."""
+    """The text of `--node-resources` does not describe a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """One node: its name, what it offers (a ResourceList) and labels beyond the usual ones."""
+    """One node: its name, capacity (a ResourceList) and labels beyond the default ones."""
 
     name: str
     resources: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_RESOURCES))
@@ -81,7 +81,7 @@ def uniform_fleet(count: int, resources: Mapping[str, str] | None = None) -> tup
 
 @dataclass(slots=True)
 class HollowNode:
-    """A node: what it offers and has given away, what its object says, and what is to befall it.
+    """A node: its capacity and allocations, its stored object, and its failures to come.
 
     While it is `out` nothing is heard of it, and it hears nothing: what it should have heard waits in `unheard`.
     `contradicts` while it is about to say that it is well, though its object says otherwise.
@@ -115,7 +115,7 @@ class HollowNode:
 
 
 def hollow_nodes(shapes: Sequence[NodeShape]) -> dict[str, HollowNode]:
-    """Return the nodes of a fleet by name, none known to an API server yet."""
+    """Return the nodes of a fleet by name, none registered yet."""
     return {
         shape.name: HollowNode(shape, Usage(amounts(shape.resources)), host_address(index), labels=dict(shape.labels))
         for index, shape in enumerate(shapes)
@@ -124,7 +124,7 @@ def hollow_nodes(shapes: Sequence[NodeShape]) -> dict[str, HollowNode]:
 
 @dataclass(frozen=True, slots=True)
 class FleetContext:
-    """What the parts of a fleet share. Time does not jump for the sake of `patient_timers`."""
+    """Shared state of a fleet. Time does not jump for `patient_timers`."""
 
     transport: Transport
     clock: Clock

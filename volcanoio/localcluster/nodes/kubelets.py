@@ -27,13 +27,16 @@ from volcanoio.localcluster.nodes.pods.status import status_of
 from volcanoio.localcluster.nodes.volumes import Volumes
 from volcanoio.model.core import Pod
 
-RETRY = 0.5  # seconds until a write is tried again, and the first look for volumes
-_MOUNT_BACKOFF = Backoff(base=RETRY, cap=8.0)  # between looks for volumes; a kubelet's grows to two minutes
-_WORTH_SHOWING = 1.0  # seconds a pod must wait before its ContainerCreating is written, or that it is about to end
+RETRY = 0.5  # seconds until a write is retried, and until the first check of volumes
+_MOUNT_BACKOFF = Backoff(base=RETRY, cap=8.0)  # between checks of volumes; a kubelet's delay grows to two minutes
+_WORTH_SHOWING = 1.0  # seconds a pod must wait before ContainerCreating or its coming end is written
 
 
 class Kubelets:
-    """The pods of all nodes; a sink of their feed. `work` runs as often as writes may be under way at once."""
+    """The pods of all nodes; a sink of their watch.
+
+    There are as many tasks of `work` as concurrent writes.
+    """
 
     def __init__(self, context: FleetContext, events: KubeletEvents | None, settings: KubeletSettings) -> None:
         self.entries: dict[str, Entry] = {}
@@ -130,7 +133,7 @@ class Kubelets:
         self._proceed(entry)
 
     def _proceed(self, entry: Entry) -> None:
-        """Bring a pod up to now, and see to it that its next moment and its write come."""
+        """Apply the pod's due transitions, and schedule its next one and its status write."""
         run = entry.run
         if run is not None:
             run = entry.run = self._change(entry, lifecycle.advance(run, self._clock.now()))
@@ -148,7 +151,7 @@ class Kubelets:
         return after
 
     def _note(self, entry: Entry, before: PodRun | None, after: PodRun) -> None:
-        """Note what a transition is known for: events, attempts and orders."""
+        """Record the events, attempts and orders of a transition."""
         self.intake.attempts.note(after)
         if self._events is not None:
             for event in pod_events(before, after):
@@ -186,7 +189,7 @@ class Kubelets:
         self.executions.forget(uid)
         entry.run = None
 
-    # What is written.
+    # Writes of statuses.
 
     def _mark(self, entry: Entry) -> None:
         if not entry.queued and not entry.node.out:
@@ -197,7 +200,7 @@ class Kubelets:
         """Write the status of pods whose state may differ from what is stored; one of the writers."""
         while True:
             entry = await self._queue.get()
-            if entry.busy:  # another writer has it, and looks at `queued` when it is done
+            if entry.busy:  # another writer handles it, and checks `queued` when it is done
                 continue
             entry.busy = True
             while entry.queued:
@@ -225,7 +228,7 @@ class Kubelets:
             entry.sent = status
         if entry.run is not None and not entry.run.finished:
             return
-        if entry.queued:  # it changed while the status was on its way: the last status goes before the delete
+        if entry.queued:  # it changed during the write of the status: the last status is written before the delete
             return
         if entry.deleting:
             await self._writer.remove(entry.pod.metadata)
@@ -246,7 +249,7 @@ class Kubelets:
         return msgspec.json.encode(status_of(run, scheme, clearing=bool(entry.sent) or entry.resumed))
 
     async def _mount(self, entry: Entry) -> None:
-        """Look for the pod's volumes; look again later if one is missing."""
+        """Check the pod's volumes; check again later if one is missing."""
         if entry.run is None or entry.run.stuck:
             return
         missing = await self._volumes.missing(entry.pod)

@@ -30,7 +30,10 @@ missed the next one for 50 s (Kubernetes: node-monitor-grace-period, looked at e
 
 
 class Outages:
-    """Carries out the failures that nodes' annotations request. `known` is set when the nodes were listed once."""
+    """Failures that nodes' annotations request.
+
+    `known` is set when the nodes were listed once.
+    """
 
     def __init__(self, context: FleetContext, registration: Registration, kubelets: Kubelets) -> None:
         self.known = asyncio.Event()
@@ -44,7 +47,7 @@ class Outages:
         self._to_do: asyncio.Queue[tuple[HollowNode, str]] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Do what takes requests, one after the other, for ever."""
+        """Run the queued work that sends requests, one item after the other, until cancelled."""
         while True:
             node, what = await self._to_do.get()
             try:
@@ -74,7 +77,7 @@ class Outages:
         node.runtime = one.metadata.annotations.get(names.RUNTIME, "")
         node.cordoned = one.spec.unschedulable
         timed = without_now(one.metadata.annotations, self._clock.now())
-        if timed:  # it comes back with the time
+        if timed:  # time ends the outage
             self._to_do.put_nowait((node, msgspec.json.encode(timed).decode()))
             return
         expected = self._outlook(node, one)
@@ -84,7 +87,7 @@ class Outages:
         ready = next((each.status for each in one.status.conditions if each.type == "Ready"), "")
         if ready == "True":
             node.contradicts = False
-        elif not node.out and not node.contradicts:  # somebody took it for dead
+        elif not node.out and not node.contradicts:  # another client marked it as not ready
             node.contradicts = True
             self._to_do.put_nowait((node, "back"))
 
@@ -102,10 +105,10 @@ class Outages:
             self._registration.record(node, "Warning", "InvalidAnnotation", str(error))
             return NO_FAILURES
 
-    # What time brings.
+    # Timers.
 
     def _look(self, node: HollowNode) -> None:
-        """Bring a node's state up to its outlook, and look again when that changes."""
+        """Set a node's state to that of its failure plan, and schedule the next change."""
         now = self._clock.now()
         out = node.outlook.out(now)
         if out and not node.out:
@@ -123,14 +126,14 @@ class Outages:
             node.outlook_due = due
             self._timers.at(due, partial(self._look, node))
 
-    # What takes requests.
+    # Work that sends requests.
 
     def _again(self, node: HollowNode, what: str) -> None:
         self._patient_timers.at(self._clock.now() + _RETRY, partial(self._to_do.put_nowait, (node, what)))
 
     async def _drain(self, node: HollowNode) -> None:
-        """Cordon the node and evict what runs there; what a disruption budget protects is asked for again."""
-        if node.outlook.drain_at == math.inf:  # it was called off
+        """Cordon the node and evict its pods; an eviction that a budget refuses is retried."""
+        if node.outlook.drain_at == math.inf:  # it was cancelled
             return
         if not node.cordoned:
             await self._patch(node, {"spec": {"unschedulable": True}})
@@ -142,7 +145,7 @@ class Outages:
             self._again(node, "drain")
 
     async def _evict(self, pod: Pod) -> bool:
-        """Ask for an eviction; whether the pod need not be asked about again."""
+        """Request an eviction; returns whether it needs no retry."""
         meta = pod.metadata
         if any(owner.kind == "DaemonSet" for owner in meta.owner_references):
             return True

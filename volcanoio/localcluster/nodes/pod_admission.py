@@ -52,7 +52,7 @@ class StartCounts:
         return int(retries) if self.resumed and retries.isdigit() else 0
 
     def note(self, run: PodRun) -> None:
-        """Remember the starts of this pod. Only pods that have `fail-attempts` are remembered."""
+        """Record the starts of this pod, if it has `fail-attempts`."""
         if run.behaviour.fail_attempts:
             own = max((0 if c.never_started else c.restarts + 1 for c in run.mains), default=0)
             self._starts[attempt_key(run.pod)] = run.earlier_starts + own
@@ -60,7 +60,7 @@ class StartCounts:
 
 @dataclass(frozen=True, slots=True)
 class Overcommit:
-    """A pod that was bound to a node on which it does not fit: somebody's scheduler is wrong."""
+    """A pod bound to a node on which it does not fit: an error of a scheduler."""
 
     pod: str
     node: str
@@ -69,7 +69,10 @@ class Overcommit:
 
 @dataclass(frozen=True, slots=True)
 class KubeletSettings:
-    """`lag` (seconds) delays what nodes see of pods, and how long they count an ended one."""
+    """Settings of kubelets.
+
+    `lag` (seconds) is the delay with which nodes observe changes of pods and stop counting ended ones.
+    """
 
     lag: float
     seed: int
@@ -98,7 +101,10 @@ class Entry:
 
 
 class PodAdmission:
-    """Takes pods in. `overcommitted` is the alarm; `removed` are nodes of the fleet's name that it no longer has."""
+    """Admission of pods by nodes.
+
+    `overcommitted` has the pods that did not fit; `removed` are nodes of the fleet's name that it no longer has.
+    """
 
     def __init__(
         self,
@@ -167,7 +173,7 @@ class PodAdmission:
         return Entry(pod, node, lifecycle.misconfigured(run, problem) if problem else run, resumed=True)
 
     def _carried(self, pod: Pod, node: HollowNode, problem: str) -> tuple[frozenset[str], str]:
-        """Return the containers that a runtime carries out, and what is wrong with the manifest."""
+        """Return the containers that a runtime runs, and the errors of the manifest."""
         wanted = wanted_runtime(pod, node.runtime, self._executions.default)
         if wanted == SIMULATED:
             return frozenset(), problem

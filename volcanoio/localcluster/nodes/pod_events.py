@@ -20,7 +20,7 @@ from volcanoio.model.core import Pod
 
 
 class PodEvent(NamedTuple):
-    """Type, reason and message of an Event about a pod; `field_path` names the container it is about."""
+    """Type, reason and message of an Event about a pod; `field_path` names its container."""
 
     type: str
     reason: str
@@ -55,7 +55,7 @@ def _of_container(
         if old is not None and old.pulling:
             took = times.go_duration(round(c.started_at - old.pulling))
             yield "Normal", "Pulled", f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
-        elif run.behaviour.pull and c.restarts == 0:  # the whole pull fell into one look
+        elif run.behaviour.pull and c.restarts == 0:  # the whole pull happened between two transitions
             yield "Normal", "Pulling", f'Pulling image "{image}"'
             took = times.go_duration(round(run.behaviour.pull))
             yield "Normal", "Pulled", f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
@@ -74,7 +74,7 @@ def _of_container(
 
 
 def _runs(c: ContainerRun | None) -> int:
-    """Return how many runs of a container have begun."""
+    """Return the number of started runs of a container."""
     return 0 if c is None or c.never_started else c.restarts + 1
 
 

@@ -123,7 +123,7 @@ class Registration:
         self._fleet = fleet
 
     async def register(self) -> tuple[bool, frozenset[str]]:
-        """Create or refresh all nodes, waiting for the server if need be.
+        """Create or refresh all nodes, waiting for the server if necessary.
 
         Returns whether any was there already, and the names of simulated nodes that were removed because this fleet
         does not have them.
@@ -162,7 +162,7 @@ class Registration:
     async def _insist(
         self, method: str, path: str, body: Manifest | None = None, query: Mapping[str, str] | None = None
     ) -> Response:
-        """Send until there is a definite answer."""
+        """Send the request until there is a definite answer."""
         content_type = ContentType.MERGE_PATCH if method == "PATCH" else ContentType.JSON
         data = b"" if body is None else msgspec.json.encode(body)
         while True:
@@ -192,7 +192,7 @@ class Registration:
         return others
 
     async def keep_alive(self) -> None:
-        """Renew all Leases for ever, spread over the interval so that no moment has all the writes.
+        """Renew all Leases until cancelled, with the writes spread over the interval.
 
         Nodes that are out are left out. Status heartbeats come every five minutes, as a kubelet's do.
         """
@@ -239,7 +239,7 @@ class Registration:
             {"type": each["type"], "lastHeartbeatTime": each["lastHeartbeatTime"]}
             for each in conditions(self._clock.now())
         ]
-        with suppress(TransportError):  # the next one comes soon enough
+        with suppress(TransportError):  # the next attempt follows soon enough
             await self._report(node, beats)
 
     async def _report(self, node: HollowNode, conditions: list[Manifest]) -> None:

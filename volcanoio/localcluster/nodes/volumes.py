@@ -16,11 +16,11 @@ from volcanoio.model.core import Pod
 from volcanoio.model.kinds import CONFIG_MAP, PVC, SECRET, Kind
 from volcanoio.model.storage import PersistentVolumeClaim
 
-_REMEMBER = 5.0  # seconds for which a thing once found is not looked for again
+_REMEMBER = 5.0  # seconds for which a found object is not checked again
 
 
 class Reference(NamedTuple):
-    """What a volume of a pod needs to exist."""
+    """An object that a volume of a pod requires."""
 
     volume: str
     kind: Kind
@@ -28,7 +28,7 @@ class Reference(NamedTuple):
 
 
 def references(pod: Pod) -> list[Reference]:
-    """Return the ConfigMaps, Secrets and claims that a pod's volumes need; optional ones are not needed."""
+    """Return the required ConfigMaps, Secrets and claims of a pod's volumes."""
     found: list[Reference] = []
     for volume in pod.spec.volumes:
         label = str(volume.get("name", ""))
@@ -51,7 +51,7 @@ def _sources(volume: dict[str, Any]) -> list[tuple[Kind, str]]:
 
 
 class Volumes:
-    """Looks for what volumes need."""
+    """Checks that the objects of volumes exist."""
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self._transport = transport

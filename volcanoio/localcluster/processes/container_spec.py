@@ -27,11 +27,14 @@ _RULE = "write IMAGE=COMMAND, for example nginx*=nginx -g 'daemon off;'"
 
 
 class ImageMapError(ValueError):
-    """An entry that cannot be read; the text says which and the rule."""
+    """An entry cannot be parsed; the text contains the entry and the rule."""
 
 
 class Images:
-    """Commands by image. A pattern may hold `*`; the first that fits an image, with or without its tag, counts."""
+    """Commands by image.
+
+    A pattern may contain `*`; the first that matches an image, with or without its tag, applies.
+    """
 
     def __init__(self, commands: Iterable[tuple[str, list[str]]] = ()) -> None:
         self._commands = tuple(commands)
@@ -66,7 +69,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace references to known variables; unknown ones stay as they are, and `$$` is a plain `$`."""
+    """Replace references to known variables; unknown ones stay, and `$$` becomes `$`."""
 
     def replacement(match: re.Match[str]) -> str:
         name = match[1]
@@ -86,7 +89,10 @@ def inherited(environment: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def declared(pod: Manifest, container: Manifest, sources: Sources) -> dict[str, str]:
-    """Return the variables that a container's `envFrom` and `env` give. Raises Missing or FieldError."""
+    """Return the variables of a container's `envFrom` and `env`.
+
+    Raises Missing or FieldError.
+    """
     found: dict[str, str] = {}
     for bundle in container.get("envFrom") or ():
         content = None
@@ -128,13 +134,19 @@ def _value_from(pod: Manifest, container: Manifest, source: Mapping[str, Any], s
 
 
 def argv(container: Manifest, entrypoint: list[str], variables: Mapping[str, str]) -> list[str]:
-    """Return the command line: `command`, or the image's entry point, and `args`, with their references expanded."""
+    """Return the command line: `command` or the image's entry point, and `args`.
+
+    References to variables are expanded.
+    """
     command = container.get("command") or entrypoint
     return [expand(word, variables) for word in (*command, *(container.get("args") or ()))]
 
 
 def volume_mounts(container: Manifest, volumes: Mapping[str, Path], variables: Mapping[str, str]) -> list[Mount]:
-    """Return the mounts that a container asks for. `volumes` are directories or files by name. Raises Missing."""
+    """Return the mounts of a container; `volumes` are directories or files by name.
+
+    Raises Missing.
+    """
     found = []
     for mount in container.get("volumeMounts") or ():
         source = volumes.get(mount["name"])
@@ -166,14 +178,14 @@ def _sub_path(volume: Path, path: str) -> Path:
 
 
 def rewrite(text: str, targets: list[str], root: str) -> str:
-    """Put `root` before every mount path in a text. For kernels without mount namespaces."""
+    """Put `root` before every mount path in a text, for kernels without mount namespaces."""
     for target in sorted(targets, key=len, reverse=True):
         text = re.sub(rf"(?<![\w./-]){re.escape(target)}(?![\w.-])", lambda found: root + found[0], text)
     return text
 
 
 def link_tree(root: Path, mounts: list[Mount]) -> None:
-    """Show mounts as symbolic links below `root`."""
+    """Create mounts as symbolic links below `root`."""
     for mount in sorted(mounts, key=lambda one: one.target.count("/")):
         link = root / mount.target.lstrip("/")
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +201,10 @@ MOUNT_ROOT = "VOLCANOIO_MOUNT_ROOT"
 
 @dataclass(frozen=True)
 class Machine:
-    """What this machine offers: `namespaces` (launch.order), an empty directory `root`, and where the API server is."""
+    """Facilities of this machine.
+
+    `namespaces` (launch.order), an empty directory `root`, and the address of the API server.
+    """
 
     namespaces: str
     root: Path
@@ -275,7 +290,7 @@ def _offered(container: Manifest, machine: Machine) -> dict[str, str]:
 
 
 def _service(machine: Machine) -> dict[str, str]:
-    """Return how clients inside a cluster find its API server."""
+    """Return the variables by which clients inside a cluster find its API server."""
     if not machine.api_port:
         return {}
     return {"KUBERNETES_SERVICE_HOST": machine.api_host, "KUBERNETES_SERVICE_PORT": str(machine.api_port)}
@@ -286,7 +301,7 @@ def _termination_path(container: Manifest) -> str:
 
 
 def _exists(path: str, mounts: list[Mount]) -> bool:
-    """Return whether a directory is there for the container without making it."""
+    """Return whether a directory exists in the container without creating it."""
     below = absolute(path)
     return os.path.isdir(path) or any(  # noqa: PTH112 - a plain string
         below == mount.target or below.startswith(f"{mount.target}/") for mount in mounts
@@ -294,7 +309,10 @@ def _exists(path: str, mounts: list[Mount]) -> bool:
 
 
 def _user(pod: Manifest, container: Manifest) -> tuple[int, int, tuple[int, ...]]:
-    """Return the user, group and further groups that the security contexts ask for; -1 for the server's own."""
+    """Return the user, group and further groups of the security contexts.
+
+    -1 stands for the server's own.
+    """
     of_pod = pod["spec"].get("securityContext") or {}
     both = of_pod | {key: value for key, value in (container.get("securityContext") or {}).items() if value is not None}
     further = [int(one) for one in of_pod.get("supplementalGroups") or ()]

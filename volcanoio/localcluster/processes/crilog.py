@@ -35,7 +35,7 @@ class CriLog:
         self.ended = False
 
     def write(self, stream: str, data: bytes) -> None:
-        """Add output of `stdout` or `stderr`; the beginning of a line waits for its end."""
+        """Add output of `stdout` or `stderr`; an incomplete line is kept until its end arrives."""
         data = self._rest[stream] + data
         lines = data.split(b"\n")
         rest = lines.pop()
@@ -47,7 +47,7 @@ class CriLog:
         self._append(entries)
 
     def end(self) -> None:
-        """Write what is left and close the file; followers come to their end.
+        """Write the remaining output and close the file, which ends followers.
 
         Raises OSError when it cannot be written.
         """
@@ -119,7 +119,7 @@ class CriLog:
 
 
 def read_log(path: Path) -> list[bytes]:
-    """Return all kept lines of a log, each `TIME TEXT`; none when there is no such file."""
+    """Return all kept lines of a log, each `TIME TEXT`; none without a file."""
     return _Joiner().lines(_stored(path))
 
 
@@ -144,7 +144,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 class _Joiner:
-    """Entries of a log → whole lines with the time of their first part."""
+    """Converter of log entries to whole lines with the time of their first part."""
 
     def __init__(self) -> None:
         self._open: dict[bytes, bytes] = {}

@@ -40,7 +40,7 @@ def can_measure_memory() -> bool:
 
 
 def resident_memory(pid: int) -> int:
-    """Return bytes resident in all processes of a tree; pages they share are counted once for each."""
+    """Return the resident bytes of a process tree; shared pages count once for each process."""
     total = 0
     for one in process_tree(pid):
         try:
@@ -51,7 +51,7 @@ def resident_memory(pid: int) -> int:
 
 
 def proportional_memory(pid: int) -> int:
-    """Return bytes held by a tree, a shared page counted in parts; slower."""
+    """Return the proportional bytes of a tree: a shared page counts in parts. Slower."""
     total = 0
     for one in process_tree(pid):
         try:
@@ -63,7 +63,7 @@ def proportional_memory(pid: int) -> int:
 
 
 def exceeds_memory(pid: int, limit: int) -> bool:
-    """Return whether a tree holds more than `limit` bytes."""
+    """Return whether a tree uses more than `limit` bytes."""
     return resident_memory(pid) > limit and proportional_memory(pid) > limit
 
 
@@ -90,7 +90,7 @@ Unhealthy = Callable[[str, str], None]
 
 
 class Timing(msgspec.Struct, frozen=True, rename="camel"):
-    """When a probe is made, in seconds, and how many failures in a row count."""
+    """Times of a probe, in seconds, and the number of failures in a row that counts."""
 
     initial_delay_seconds: float = 0.0
     period_seconds: float = 10.0
@@ -99,7 +99,10 @@ class Timing(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def failed_probe(container: Manifest, attempt: ProbeAttempt, unhealthy: Unhealthy) -> str:
-    """Return the name of the probe that has failed too often: `Startup`, then `Liveness`. Never returns without one."""
+    """Return the name of the probe that has failed too often: `Startup`, then `Liveness`.
+
+    Never returns without one.
+    """
     startup, liveness = container.get("startupProbe"), container.get("livenessProbe")
     if startup and not await _probe(startup, "Startup", attempt, unhealthy, until_success=True):
         return "Startup"
@@ -113,7 +116,7 @@ async def failed_probe(container: Manifest, attempt: ProbeAttempt, unhealthy: Un
 async def _probe(
     probe: Mapping[str, Any], name: str, attempt: ProbeAttempt, unhealthy: Unhealthy, *, until_success: bool
 ) -> bool:
-    """Probe until it has failed too often (false), or succeeded when that is enough (true)."""
+    """Probe until it failed too often (False), or succeeded when that is enough (True)."""
     timing = msgspec.convert(dict(probe), Timing)
     failures = 0
     await asyncio.sleep(timing.initial_delay_seconds)
@@ -184,7 +187,7 @@ class Run:
         return not self.ended.done()
 
     async def wait(self) -> Exit:
-        """Return how it ended, once it has."""
+        """Wait for the end of the run and return its Exit."""
         return await asyncio.shield(self.ended)
 
     def terminate(self) -> None:
@@ -201,7 +204,7 @@ class Run:
             self.command.send(signal.SIGTERM)
 
     def watch(self, probes: Coroutine[Any, Any, None]) -> None:
-        """Run this beside it until it ends."""
+        """Start `probes` as a task, unless the container has ended."""
         if self.running:
             self._watch = asyncio.create_task(probes)
         else:
@@ -212,7 +215,9 @@ class Run:
         self.command.send(signal.SIGKILL)
 
     def attach(self) -> asyncio.Queue[tuple[str, bytes] | None]:
-        """Return its output from now on, as (stream, bytes); None at the end. Give the queue back with `detach`.
+        """Return a queue of output from now on, as (stream, bytes); None at the end.
+
+        Release the queue with `detach`.
 
         Who is the first to attach to a container with `stdin_once` sees it from its beginning.
         """
@@ -227,16 +232,16 @@ class Run:
         return queue
 
     def detach(self, queue: asyncio.Queue[tuple[str, bytes] | None]) -> None:
-        """Send no more output there."""
+        """Stop sending output to the queue."""
         self._watchers.discard(queue)
 
     async def aclose(self) -> None:
-        """Kill it, and return when nothing of it is left."""
+        """Kill the container, and return when none of its processes is left."""
         self.command.abandon()
         await self._task
 
     async def _attend(self) -> None:
-        """Carry output to the log until the end."""
+        """Copy output to the log until the end."""
         streams = self.command.streams
         pumps = [asyncio.create_task(self._pump("stdout", streams.stdout))]
         if streams.stderr is not None:
@@ -262,14 +267,14 @@ class Run:
         while data := await end.read():
             try:
                 self.log.write(name, data)
-            except OSError as error:  # a full disk holds no container up
+            except OSError as error:  # a full disk must not block a container
                 _log.warning("log not written", log=str(self.log.path), error=str(error))
             for queue in self._watchers:
-                if queue.qsize() < _ATTACHED_BACKLOG:  # who is slower misses some, and does not hold the container up
+                if queue.qsize() < _ATTACHED_BACKLOG:  # a slower reader misses output and does not block the container
                     queue.put_nowait((name, data))
 
     async def _guard(self) -> None:
-        """End the container when it holds more memory than it may."""
+        """End the container when it uses more memory than its limit."""
         while True:
             if await asyncio.to_thread(exceeds_memory, self.command.pid, self.spec.memory_limit):
                 self._out_of_memory = True

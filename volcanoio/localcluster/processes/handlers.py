@@ -20,11 +20,11 @@ _HTTP_SECONDS = 30.0
 
 
 class HookError(Exception):
-    """A hook did not succeed; the text says how."""
+    """A hook failed; the text contains the reason."""
 
 
 async def collect(command: Command) -> tuple[int, bytes]:
-    """Let a command run to its end; its exit code and output."""
+    """Run a command to its end; returns its exit code and output."""
     try:
         ends = [end for end in (command.streams.stdout, command.streams.stderr) if end is not None]
         output = await asyncio.gather(*[_all(end) for end in ends])
@@ -41,7 +41,10 @@ async def _all(end: PipeEnd) -> bytes:
 
 
 async def run_hook(hook: Mapping[str, Any], run: Exec, container: Mapping[str, Any], address: str) -> None:
-    """Carry out a handler (`exec`, `httpGet`, `tcpSocket`, `sleep`) at a container there. Raises HookError."""
+    """Run a handler (`exec`, `httpGet`, `tcpSocket`, `sleep`) of a container.
+
+    Raises HookError.
+    """
     if action := hook.get("exec"):
         code, output = await run(list(action.get("command") or ()))
         if code:
@@ -71,7 +74,7 @@ async def run_hook(hook: Mapping[str, Any], run: Exec, container: Mapping[str, A
 
 
 def hook_url(action: Mapping[str, Any], container: Mapping[str, Any], address: str) -> str:
-    """Return the URL that an `httpGet` names; a named port is looked up in the container."""
+    """Return the URL of an `httpGet`; a named port is resolved in the container."""
     number = port_number(action, container)
     path = str(action.get("path") or "/")
     scheme = str(action.get("scheme") or "HTTP").lower()

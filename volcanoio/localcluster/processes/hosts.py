@@ -32,19 +32,19 @@ class Host:
 
 @dataclass(frozen=True)
 class ServiceName:
-    """A service and the labels of the pods behind it."""
+    """A service and the label selector of its pods."""
 
     namespace: str
     name: str
     selector: Mapping[str, str]
 
     def selects(self, host: Host) -> bool:
-        """Return whether the pod is behind the service."""
+        """Return whether the service selects the pod."""
         return host.namespace == self.namespace and all(host.labels.get(k) == v for k, v in self.selector.items())
 
 
 def qualified(name: str, namespace: str, *, inside: bool) -> list[str]:
-    """Return the forms of a name, the whole one first; `inside` its namespace also the short one."""
+    """Return the forms of a name, the full one first; with `inside` also the short one."""
     forms = [
         f"{name}.{namespace}.svc.{CLUSTER_DOMAIN}",
         f"{name}.{namespace}.svc",
@@ -74,7 +74,7 @@ def hosts_text(own: Host, others: Iterable[Host], services: Iterable[ServiceName
 
 
 class HostsFiles:
-    """The hosts files of all running pods, kept in step."""
+    """The hosts files of all running pods, kept consistent with each other."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, tuple[Host, Path]] = {}
@@ -114,7 +114,7 @@ class HostsFiles:
 
 
 def _overwrite(file: Path, data: bytes) -> None:
-    """Write in place: the file is bound into containers, which would go on seeing one that was replaced."""
+    """Write the files in place: containers have them bind-mounted and would keep a replaced one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()
     with file.open("r+b", buffering=0) as opened:

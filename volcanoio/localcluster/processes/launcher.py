@@ -48,7 +48,7 @@ class Streams:
     stderr: PipeEnd | None
 
     def close(self) -> None:
-        """Close all."""
+        """Close all streams."""
         for end in (self.stdin, self.stdout, self.stderr):
             if end is not None:
                 end.close()
@@ -66,7 +66,10 @@ class Command:
         """Exit code once it has ended, 128 + N for signal N."""
 
     async def wait(self) -> int:
-        """Return the exit code, 128 + N for signal N; 137 when the launcher itself was killed. Awaited by one task."""
+        """Return the exit code, 128 + N for signal N; 137 when the launcher was killed.
+
+        Awaited by one task.
+        """
         if self.code is None:
             said = await self._control.receive()
             self._control.close()
@@ -77,17 +80,20 @@ class Command:
         return self.code
 
     def send(self, number: int) -> None:
-        """Send it a signal; no error when it has ended."""
+        """Send the command a signal; no error when it has ended."""
         self._control.send({"signal": int(number)})
 
     async def aclose(self) -> None:
-        """Kill it if it runs, and return when nothing of it is left. Not beside `wait`."""
+        """Kill the command if it runs, and return when none of its processes is left.
+
+        Do not call it during `wait`.
+        """
         self.abandon()
         await self.wait()
         self.streams.close()
 
     def abandon(self) -> None:
-        """Kill it without waiting; its launcher does so when its control socket closes."""
+        """Kill the command without waiting; its launcher does so when its control socket closes."""
         self._control.hang_up()
 
 
@@ -125,7 +131,7 @@ async def start(order: LaunchOrder, *, stdin: bool = False) -> Command:
 
 
 def _spawn(order: LaunchOrder, theirs: socket.socket, *, stdin: bool) -> tuple[subprocess.Popen[bytes], Streams]:
-    """Return the launcher, and our ends of what the command is to have as standard streams. Raises OSError."""
+    """Return the launcher, and our ends of the command's standard streams. Raises OSError."""
     ours: list[int] = []
     child: list[int] = []
     try:
@@ -171,12 +177,12 @@ class _Control:
         self._buffer = b""
 
     async def send_all(self, document: dict[str, Any]) -> None:
-        """Send a document of any length; an error shows when the answer is awaited."""
+        """Send a document of any length; an error appears when the answer is awaited."""
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().sock_sendall(self._end, msgspec.json.encode(document) + b"\n")
 
     def send(self, document: dict[str, Any]) -> None:
-        """Send a short document, without waiting; nothing when the launcher is gone."""
+        """Send a short document without waiting; does nothing when the launcher is gone."""
         with contextlib.suppress(OSError):
             self._end.send(msgspec.json.encode(document) + b"\n")
 
@@ -195,7 +201,7 @@ class _Control:
         return document
 
     def hang_up(self) -> None:
-        """Let the launcher see the end, and who waits for it, too."""
+        """Shut the socket down, which ends the launcher's and our own reads."""
         with contextlib.suppress(OSError):
             self._end.shutdown(socket.SHUT_RDWR)
 
@@ -205,7 +211,7 @@ class _Control:
 
 
 async def _reaped(launcher: subprocess.Popen[bytes]) -> None:
-    """Collect the launcher, which is ending."""
+    """Wait for the ending launcher."""
     while launcher.poll() is None:  # noqa: ASYNC110 - a matter of a millisecond: its control socket is closed
         await asyncio.sleep(0.002)
 

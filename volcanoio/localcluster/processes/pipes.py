@@ -40,7 +40,7 @@ class PipeEnd:
         return b""
 
     async def write(self, data: bytes) -> bool:
-        """Write all of it; whether anybody could still read it."""
+        """Write all bytes; returns whether the other end is still open."""
         loop = asyncio.get_running_loop()
         view = memoryview(data)
         while view and not self.closed:
@@ -67,7 +67,7 @@ class PipeEnd:
             self._waiting.set_result(None)
 
     def close(self) -> None:
-        """Close the descriptor; who waits for it is woken."""
+        """Close the descriptor, and wake the task that waits for it."""
         if self.closed:
             return
         self.closed = True

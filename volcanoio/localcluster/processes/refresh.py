@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Refresher:
-    """Looks at services and at what volumes are made from, as long as anything runs."""
+    """Refreshes host names of services and sources of volumes while any container runs."""
 
     def __init__(self, sources: SourceReader, hosts: HostsFiles, pods: Mapping[str, RunningPod]) -> None:
         self._sources = sources
@@ -72,14 +72,17 @@ class Refresher:
 
 
 def keep_to_owner(state: Path) -> None:
-    """Deny others access to the directories of pods and volumes: files in them have the modes of containers."""
+    """Deny other users access to the directories of pods and volumes.
+
+    Their files have the modes that containers need.
+    """
     for name in ("pods", "volumes"):
         (state / name).mkdir(exist_ok=True)
         (state / name).chmod(0o700)
 
 
 def remove_stale_directories(state: Path, known: frozenset[str]) -> None:
-    """Remove the directories of pods that an earlier process has left and that are not known any more."""
+    """Remove the directories of unknown pods that an earlier process left."""
     with suppress(FileNotFoundError):
         for uid in os.listdir(state / "pods"):  # noqa: PTH208 - names are all that is wanted
             if uid not in known:

@@ -16,7 +16,10 @@ LOCALHOST = "127.0.0.1"
 
 @dataclass(slots=True)
 class RunningPod:
-    """A pod. `tokens` are its service account's by audience, got at `tokens_at` (seconds of the loop's clock)."""
+    """A pod that runs.
+
+    `tokens` are its service account's by audience, issued at `tokens_at` (seconds of the loop's clock).
+    """
 
     manifest: Manifest
     sandbox: Sandbox
@@ -37,7 +40,7 @@ class RunningPod:
 
 
 def with_addresses(manifest: Manifest, pod_ip: str, host_ip: str) -> Manifest:
-    """Return a pod's manifest with the addresses it is about to have; on the host's network that is localhost."""
+    """Return a pod's manifest with the addresses it will have; localhost on the host network."""
     address = LOCALHOST if manifest["spec"].get("hostNetwork") else pod_ip
     return {**manifest, "status": {**(manifest.get("status") or {}), "podIP": address, "hostIP": host_ip}}
 

@@ -41,9 +41,12 @@ _log = structlog.get_logger(__name__)
 
 
 class ProcessRuntime:
-    """Starts containers as processes of this user, on this machine, each with its own view of the file system.
+    """Runtime that starts containers as processes of this user on this machine.
 
-    `state` is the directory for volumes and logs. It serves within `running`; all it started has ended when that does.
+    Each has its own view of the file system.
+
+    `state` is the directory for volumes and logs. It serves within `running`; all it started has ended when that
+    does.
     """
 
     name = NAME
@@ -70,7 +73,7 @@ class ProcessRuntime:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve; at the end everything that was started has ended."""
+        """Serve until the block ends, then end all started processes."""
         self._machine.root.mkdir(parents=True, exist_ok=True)
         keep_to_owner(self._state)
         self._machine = replace(self._machine, namespaces=await find_namespaces(self._machine.root))
@@ -87,10 +90,10 @@ class ProcessRuntime:
                 runs = [run.aclose() for held in self._pods.values() for run in held.runs.values()]
                 await asyncio.gather(*tasks, *runs, return_exceptions=True)
 
-    # What the fleet asks.
+    # Methods for the fleet.
 
     def objection(self, pod: Pod, container: str) -> str:
-        """Return why a container is simulated: only a command can be run, an image cannot."""
+        """Return why a container is simulated: a command can be run, an image cannot."""
         spec = next(c for c in (*pod.spec.containers, *pod.spec.init_containers) if c.name == container)
         if spec.command or self._machine.images.entrypoint(spec.image):
             return ""
@@ -100,7 +103,7 @@ class ProcessRuntime:
         )
 
     async def start(self, order: StartOrder) -> Run:
-        """Begin a run; waits, as a kubelet does, for what the container's variables and volumes refer to."""
+        """Start a run; waits, as a kubelet does, for the sources of its variables and volumes."""
         uid = order.pod.metadata.uid
         held = await self._held(order)
         container = next(one for one in containers_of(held.manifest) if one["name"] == order.container)
@@ -120,7 +123,7 @@ class ProcessRuntime:
         return run
 
     async def forget(self, pod: Pod) -> None:
-        """Remove what a pod that is gone has left."""
+        """Remove the files of a deleted pod."""
         held = self._pods.pop(pod.metadata.uid, None)
         if held is not None:
             self._hosts.remove(pod.metadata.uid)
@@ -143,7 +146,7 @@ class ProcessRuntime:
         else:
             yield await asyncio.to_thread(read_log, path)
 
-    # What exec and attach ask.
+    # Methods for exec and attach.
 
     def find(self, uid: str, container: str) -> Run | None:
         """Return the run of a container, if it is running."""
@@ -168,10 +171,10 @@ class ProcessRuntime:
         enter = 0 if order.namespaces == NONE else run.command.pid
         return await launcher.start(order._replace(argv=argv, env=environment, tty=tty, enter=enter), stdin=stdin)
 
-    # What that takes.
+    # Internal steps.
 
     async def _held(self, order: StartOrder) -> RunningPod:
-        """Return the pod, its whole manifest with the addresses it is about to have."""
+        """Return the pod, with its manifest and the addresses it will have."""
         meta = order.pod.metadata
         manifest = await self._found(POD.path(meta.namespace, meta.name))
         if manifest is None or manifest["metadata"]["uid"] != meta.uid:
@@ -192,7 +195,7 @@ class ProcessRuntime:
                 await asyncio.sleep(_LOOK_AGAIN)
 
     async def _prepared(self, order: StartOrder, held: RunningPod, container: Manifest) -> RunSpec:
-        """Wait until everything is there to launch a container. Raises StartError for what will never be."""
+        """Wait until the container can be launched. Raises StartError for a permanent failure."""
         reported = ""
         while True:
             problem = ""
@@ -258,7 +261,10 @@ class ProcessRuntime:
             run.kill()
 
     async def _watch(self, order: StartOrder, held: RunningPod, container: Manifest, run: Run) -> None:
-        """End a container whose startup or liveness probe fails too often; the restart policy decides what follows."""
+        """End a container whose startup or liveness probe fails too often.
+
+        The restart policy decides what follows.
+        """
         name = await failed_probe(
             container,
             lambda probe: run_hook(probe, partial(self._run_in, run), container, held.address),
@@ -278,7 +284,7 @@ class ProcessRuntime:
             _log.warning("preStop hook failed", pod=held.manifest["metadata"]["name"], error=str(failed))
 
     async def _run_in(self, run: Run, argv: list[str]) -> tuple[int, bytes]:
-        """Run a command in a container to its end; its exit code and output."""
+        """Run a command in a container to its end; returns its exit code and output."""
         try:
             started = await self.execute(run, argv, stdin=False, tty=False)
         except CommandNotStarted as refused:
@@ -302,7 +308,7 @@ _NO_NAMESPACES = (
 
 
 def attempt_of(pod: Manifest, container: str, *, previous: bool) -> int:
-    """Return which run of a container a log request means, by the container ids of its status."""
+    """Return the run that a log request means, by the container ids of its status."""
     status = pod.get("status") or {}
     states = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     one: Manifest = next((one for one in states if one["name"] == container), {})

@@ -90,7 +90,7 @@ _CURRENT = "..data"
 
 
 def write_payload(directory: Path, files: Payload) -> bool:
-    """Make the files of a volume those given; whether anything changed. Raises OSError."""
+    """Replace the files of a volume; returns whether any changed. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     current = directory / _CURRENT
     old = current.resolve() if current.is_symlink() else None
@@ -135,13 +135,16 @@ class Sandbox:
         self.hosts = self.path / "etc" / "hosts"
 
     def prepare(self, pod: Manifest, sources: Sources) -> dict[str, Path]:
-        """Set up what the pod's volumes need; their directories (or files) by name. Raises Missing, OSError."""
+        """Set up the pod's volumes; returns their directories (or files) by name.
+
+        Raises Missing, OSError.
+        """
         self.hosts.parent.mkdir(parents=True, exist_ok=True)
         (self.path / "etc" / "hostname").write_text(f"{hostname_of(pod)}\n", encoding="utf-8")
         return {volume["name"]: self._volume(pod, volume, sources) for volume in pod["spec"].get("volumes") or ()}
 
     def refresh(self, pod: Manifest, sources: Sources) -> None:
-        """Bring the files of ConfigMaps, Secrets and the downward API up to date. Raises Missing, OSError."""
+        """Update the files of ConfigMaps, Secrets and the downward API. Raises Missing, OSError."""
         for volume in pod["spec"].get("volumes") or ():
             files = payload(pod, volume, sources)
             if files is not None:
@@ -195,7 +198,7 @@ class Sandbox:
         return self.path / "logs" / container / f"{attempt}.log"
 
     def remove(self) -> None:
-        """Remove it. What claims hold is elsewhere."""
+        """Remove the directory; the data of claims is stored elsewhere."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -40,12 +40,12 @@ class ProcessSessions:
         return f"container {container} in pod {name} is not running"
 
     def addresses(self, pod: Manifest) -> tuple[str, ...]:
-        """Return the pod's own address, then that of who listens on localhost."""
+        """Return the pod's own address, then that of processes that listen on localhost."""
         own = str((pod.get("status") or {}).get("podIP") or "")
         return (own, LOCALHOST) if self._runtime.runs(pod["metadata"]["uid"]) else ()
 
     async def execute(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
-        """Run a command beside the container's own."""
+        """Run a command in addition to the container's own."""
         run = self._runtime.find(pod["metadata"]["uid"], container)
         if run is None:
             return Outcome(error=f"container {container} is not running")
@@ -62,7 +62,7 @@ class ProcessSessions:
             code = await command.wait()
             await asyncio.wait(outputs, timeout=DRAIN_LIMIT)
             return Outcome(code)
-        finally:  # which may itself be cancelled: the client is gone in more ways than one
+        finally:  # this wait may itself be cancelled when the client disconnects
             closing = asyncio.create_task(command.aclose())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
@@ -70,7 +70,7 @@ class ProcessSessions:
             await asyncio.shield(closing)
 
     async def attach(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
-        """Show the container's output from now on, and give it input if it takes any."""
+        """Send the container's output from now on, and its input if it reads any."""
         run = self._runtime.find(pod["metadata"]["uid"], container)
         if run is None:
             return Outcome(error=f"container {container} is not running")

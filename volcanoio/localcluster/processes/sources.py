@@ -26,12 +26,12 @@ Content = Mapping[str, bytes]
 
 
 class Missing(ValueError):  # noqa: N818 - named for what it is
-    """Something a container needs is not there (yet); the text is a kubelet's."""
+    """An object or key that a container requires is missing; the text is a kubelet's."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What was found; an object that does not exist is absent."""
+    """Objects that a pod refers to; missing ones are absent."""
 
     config_maps: Mapping[str, Content] = field(default_factory=dict)
     secrets: Mapping[str, Content] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Sources:
     """What the pod's node offers."""
 
     def config_map(self, reference: Mapping[str, Any]) -> Content | None:
-        """Return a ConfigMap by reference, None for an optional one that is not there. Raises Missing."""
+        """Return a ConfigMap by reference, None for a missing optional one. Raises Missing."""
         return _wanted(self.config_maps, "configmap", str(reference.get("name", "")), reference)
 
     def secret(self, reference: Mapping[str, Any]) -> Content | None:
@@ -68,7 +68,7 @@ class SourceReader:
         self._transport = transport
 
     async def read(self, pod: Manifest, tokens: Mapping[str, str] | None = None) -> Sources:
-        """Return all that the pod refers to and that exists; `tokens` are used again if given.
+        """Return all existing objects that the pod refers to; valid `tokens` are reused.
 
         Raises TransportError, and Missing for a token that is not to be had.
         """
@@ -189,7 +189,7 @@ def _audiences(pod: Manifest) -> set[str]:
 
 
 def _asks_node(pod: Manifest) -> bool:
-    """Return whether a resourceFieldRef may have to be answered by what the node offers."""
+    """Return whether a resourceFieldRef may require the capacity of the node."""
     in_variables = any(
         "resourceFieldRef" in (variable.get("valueFrom") or {})
         for container in containers_of(pod)
@@ -211,7 +211,7 @@ class FieldError(ValueError):
 
 
 def field_value(pod: Manifest, path: str) -> str:
-    """Return the text of a field. Raises FieldError for one that is not offered."""
+    """Return the text of a field. Raises FieldError for an unsupported one."""
     keyed = _KEYED.fullmatch(path)
     if keyed:
         return str((pod["metadata"].get(keyed[1]) or {}).get(keyed[2], ""))
@@ -251,7 +251,9 @@ _FIELDS: dict[str, Callable[[Manifest], str]] = {
 
 
 def resource_value(pod: Manifest, container: str, reference: Mapping[str, Any], allocatable: Mapping[str, Any]) -> str:
-    """Return a container's request or limit, divided and rounded up; without a limit, what the node offers.
+    """Return a container's request or limit, divided and rounded up.
+
+    Without a limit, it is the capacity of the node.
 
     Kubernetes: `pkg/api/v1/resource`, ExtractContainerResourceValue.
     """

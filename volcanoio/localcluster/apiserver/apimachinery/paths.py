@@ -11,7 +11,10 @@ from volcanoio.localcluster.apiserver.apimachinery.served_resources import Regis
 
 
 class Target(NamedTuple):
-    """What a path names; name and subresource are empty for a collection, namespace for all or cluster scope."""
+    """Resource, object and subresource of a path.
+
+    Name and subresource are empty for a collection, namespace for all or cluster scope.
+    """
 
     resource: Resource
     namespace: str = ""

@@ -84,7 +84,7 @@ def shown_step(step: str) -> str:
 
 
 def order(step: str) -> tuple[int, Any]:
-    """Sort key of steps: fields, then items by their keys, then values, then indexes; numbers by size."""
+    """Return the sort key of a step: fields, items by keys, values, indexes; numbers by size."""
     kind, text = step[:2], step[2:]
     if kind == "f:":
         return 0, text
@@ -97,7 +97,7 @@ def order(step: str) -> tuple[int, Any]:
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """Sort key of key values: numbers before texts before booleans; other values by their JSON."""
+    """Return the sort key of a key value: numbers, texts, booleans; other values by their JSON."""
     if isinstance(value, bool):
         return 2, value
     if isinstance(value, int | float):

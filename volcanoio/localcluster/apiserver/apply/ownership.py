@@ -62,7 +62,7 @@ class Conflicts(Exception):  # noqa: N818 - named for what they are
 
 
 def _identity(owner: Owner) -> str:
-    """Sort key of managers, as in Kubernetes: their entries as JSON."""
+    """Return the sort key of a manager, as in Kubernetes: its entry as JSON."""
     fields = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.version}
     fields["subresource"] = owner.subresource
     return encode({key: value for key, value in fields.items() if value}).decode()

@@ -182,7 +182,7 @@ class EventExpiry:
 
 
 def _last_seen(event: Manifest) -> datetime:
-    """Time of the last occurrence or of the creation, whichever is later."""
+    """Return the time of the last occurrence or of the creation, whichever is later."""
     created = parse_rfc3339(event["metadata"]["creationTimestamp"])
     series = event.get("series") or {}
     times = [series.get("lastObservedTime"), *(event.get(key) for key in _TIMES)]

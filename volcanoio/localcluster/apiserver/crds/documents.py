@@ -123,7 +123,10 @@ def check_schema_fields(definition: Manifest) -> list[str]:
 
 
 class _Place(NamedTuple):
-    """Where a value is: its path for readers, and its field as Go names it, without keys and indexes."""
+    """Location of a value: its path for readers, and its field as Go names it.
+
+    The field has no keys and indexes.
+    """
 
     path: str
     field: str

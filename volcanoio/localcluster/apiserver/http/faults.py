@@ -78,7 +78,10 @@ class Faults:
 
 
 async def carry_out(rule: Rule) -> ApiResponse | None:
-    """Inject the fault; returns an answer to send instead, or None to go on. Raises ConnectionDropped."""
+    """Inject the fault; returns an answer to send instead, or None to continue.
+
+    Raises ConnectionDropped.
+    """
     match rule.action:
         case "delay":
             await asyncio.sleep(rule.seconds)

@@ -226,7 +226,7 @@ def _warnings(texts: tuple[str, ...]) -> CIMultiDict[str]:
 
 
 def _reset(request: web.BaseRequest) -> web.StreamResponse:
-    """Abort the connection; aiohttp notices when it tries to send the returned response."""
+    """Abort the connection; aiohttp detects it when it sends the returned response."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()
@@ -270,7 +270,7 @@ class Bound:
 
 
 class Address(NamedTuple):
-    """Where to listen; port 0 takes `last_port` if it is free, else any."""
+    """Address to listen on; port 0 takes `last_port` if it is free, else any."""
 
     host: str = "127.0.0.1"
     port: int = 0

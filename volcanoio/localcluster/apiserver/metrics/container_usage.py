@@ -154,7 +154,7 @@ class NodeProxy:
 
 
 def _start_times(pod: Manifest) -> dict[str, str]:
-    """Start times of the running containers."""
+    """Return the start times of the running containers."""
     status = pod.get("status") or {}
     statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     return {one["name"]: (one["state"].get("running") or {}).get("startedAt", "") for one in statuses if "state" in one}

@@ -200,7 +200,10 @@ class Discovery:
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sort key of versions, least preferred first: general availability over beta over alpha, then by number."""
+    """Return the sort key of a version, least preferred first.
+
+    General availability over beta over alpha, then by number.
+    """
     match = _VERSION.fullmatch(version)
     if match is None:
         return (-1, 0, 0, version)

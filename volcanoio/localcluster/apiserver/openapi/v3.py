@@ -59,7 +59,10 @@ def closure(types: list[str]) -> dict[str, Any]:
 
 
 def schema_name(type_: str) -> str:
-    """Name of a type's schema: `V1Pod` is `io.k8s.v1.Pod`, `CoreV1Event` is `io.k8s.core.v1.Event`."""
+    """Return the schema name of a type: `V1Pod` is `io.k8s.v1.Pod`.
+
+    `CoreV1Event` is `io.k8s.core.v1.Event`.
+    """
     match = _MODEL.fullmatch(type_)
     if match is None:
         return f"io.k8s.{type_}"
@@ -155,7 +158,10 @@ def build(resources: list[Resource]) -> dict[str, Any]:
 
 
 def custom_schema_name(one: Resource) -> str:
-    """Name of a custom schema: reversed group, version, kind (`sh.volcano.batch.v1alpha1.Job`)."""
+    """Return the name of a custom schema: reversed group, version, kind.
+
+    For example `sh.volcano.batch.v1alpha1.Job`.
+    """
     return ".".join([*reversed(one.group.split(".")), one.version, one.kind])
 
 

@@ -20,7 +20,7 @@ WHOLE: Final = "="
 
 
 class Rule(Enum):
-    """Whether zero values are written, as in Go's JSON: pointers are kept, plain fields by their tag."""
+    """Rule for writing zero values in Go's JSON: pointers are kept, plain fields by their tag."""
 
     ALWAYS = "always"
     """A zero value is always written."""

@@ -37,9 +37,10 @@ class DeleteOptions:
 
 
 class WriteOptions(NamedTuple):
-    """How a create or update is done.
+    """Options of a create or update.
 
-    `managed_fields` are those of the object to write where the caller computed them. `webhooks` is off where the caller
+    `managed_fields` are those of the object to write where the caller computed them. `webhooks` is off where the
+    caller
     has called them already.
     """
 

@@ -92,7 +92,7 @@ class Writer:
 
 
 class _Run:
-    """What creations and updates share: the write, its options and the warnings so far."""
+    """Shared state of creations and updates: the write, its options and the warnings so far."""
 
     def __init__(self, write: Write, options: WriteOptions) -> None:
         self._write = write

@@ -44,7 +44,7 @@ class Watcher:
         self._backlog = backlog
 
     def offer(self, event: Event) -> None:
-        """Queue the event as this watcher's selection sees it: objects that leave it are DELETED, others ADDED."""
+        """Queue the event for this selection: leaving objects are DELETED, entering ones ADDED."""
         selection = self.selection
         type_: EventType = event.type
         if not selection.all:

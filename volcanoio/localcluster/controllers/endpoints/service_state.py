@@ -50,7 +50,7 @@ class PlacedSlice:
 
 
 class ServiceState:
-    """One Service, its pods and its slices. `due` are the names of pods to look at."""
+    """One Service, its pods and its slices. `due` has the names of pods to read."""
 
     def __init__(self, service: Service, due: Iterable[str]) -> None:
         self.service = service

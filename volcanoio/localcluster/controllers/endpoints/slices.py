@@ -63,7 +63,7 @@ def member(service: Service, pod: Pod) -> Member | None:
 
 
 def target(one: Member, namespace: str) -> Manifest:
-    """Return the reference to its pod."""
+    """Return the reference to the endpoint's pod."""
     return {"kind": "Pod", "namespace": namespace, "name": one.name, "uid": one.uid}
 
 

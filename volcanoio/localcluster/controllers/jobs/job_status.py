@@ -20,7 +20,7 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def parse_indexes(text: str | None, limit: int) -> set[int]:
-    """Return the indexes a text names, those below the limit only."""
+    """Return the indexes that a text names, below the limit only."""
     found: set[int] = set()
     for part in (text or "").split(","):
         first, _, last = part.partition("-")

@@ -49,12 +49,15 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     high: float
 
     def draw(self, seed: str) -> float:
-        """Return the duration; the same seed draws the same one."""
+        """Return the duration; the same seed gives the same one."""
         return self.low if self.low == self.high else random.Random(seed).uniform(self.low, self.high)
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
-    """How one start of a container goes: it runs so long, then ends so; `evicted` says why the pod ends with it."""
+    """Plan of one start of a container: its duration, and how it ends.
+
+    `evicted` contains the reason when the pod ends with it.
+    """
 
     duration: float
     exit_code: int = 0
@@ -64,7 +67,10 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
-    """kwok's way to have a container fail: which one (all when empty), how, and after how long (None: as planned)."""
+    """A container failure as kwok's annotations describe it.
+
+    It has the container (all when empty), the exit, and the delay (None: as planned).
+    """
 
     container: str = ""
     exit_code: int = 1
@@ -137,7 +143,10 @@ def _exceeds(peak: int, container: Container, resource: str) -> bool:
 
 
 def init_plan(container: Container, behaviour: Behaviour) -> Plan:
-    """Return the plan of an init container: as long as its command sleeps. Sidecars run until the pod ends."""
+    """Return the plan of an init container: it runs as long as its command sleeps.
+
+    Sidecars run until the pod ends.
+    """
     if container.restart_policy == "Always":
         return Plan(NEVER)
     slept = sleep_of(container)
@@ -171,7 +180,7 @@ def _runs_on(text: str, start: int) -> bool:
 
 
 def command_line(container: Container) -> str:
-    """Return the command and its arguments as a shell would take them; the image when there is none."""
+    """Return the command and its arguments in shell syntax; the image when there is none."""
     return shlex.join((*container.command, *container.args)) or container.image
 
 

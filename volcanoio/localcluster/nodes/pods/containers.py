@@ -24,7 +24,7 @@ KILLED, TERMINATED_BY_SIGNAL = 137, 143
 
 
 class Role(IntEnum):
-    """How a container takes part in its pod."""
+    """Role of a container in its pod."""
 
     INIT = 0
     SIDECAR = 1
@@ -32,7 +32,7 @@ class Role(IntEnum):
 
 
 class State(StrEnum):
-    """`state` of a container status."""
+    """State of a container status."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -40,7 +40,7 @@ class State(StrEnum):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """How one run of a container ended."""
+    """End of one run of a container."""
 
     exit_code: int
     reason: str
@@ -50,7 +50,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stop(msgspec.Struct, frozen=True, gc=False):
-    """A running container is to end: SIGTERM at `term_at`, SIGKILL at `kill_at`.
+    """Requested end of a running container: SIGTERM at `term_at`, SIGKILL at `kill_at`.
 
     `end_at` is when a simulated one obeys, with `code`. A container of a runtime ends when the runtime reports it:
     `signalled` and `killed` say which signals were due.
@@ -131,7 +131,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def start(run: ContainerRun, plan: Plan, at: float, health: tuple[Pulse, ...]) -> ContainerRun:
-    """Start a run of the container, and apply what of `health` holds at once."""
+    """Start a run of the container, and apply the probe results that hold at once."""
     running = msgspec.structs.replace(
         run,
         state=State.RUNNING,
@@ -168,7 +168,7 @@ def end(run: ContainerRun, exit_code: int, reason: str, at: float, message: str 
 
 
 def end_as_planned(run: ContainerRun, at: float) -> ContainerRun:
-    """End the current run by itself."""
+    """End the current run as its plan specifies."""
     plan = run.plan or Plan(0.0)
     return end(run, plan.exit_code, plan.reason, at, plan.message)
 
@@ -240,7 +240,7 @@ def restarts(pod: Pod, run: ContainerRun) -> bool:
 
 
 def _by_rule(container: Container, code: int) -> bool:
-    """Return whether a `restartPolicyRules` entry asks for a restart after this exit code."""
+    """Return whether a `restartPolicyRules` entry requests a restart after this exit code."""
     for rule in container.restart_policy_rules:
         codes = rule.get("exitCodes") or {}
         listed = code in (codes.get("values") or ())

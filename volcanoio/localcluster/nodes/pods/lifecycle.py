@@ -129,7 +129,7 @@ def lost(run: PodRun, at: float) -> PodRun:
 
 
 def advance(run: PodRun, now: float) -> PodRun:
-    """Return the pod at `now`: every transition that was due by then, in the order of their times."""
+    """Return the pod at `now`, after every transition due by then, in order of time."""
     while (due := run.due) is not None and due <= now:
         if run.ending_at is None and run.deadline is not None and run.deadline <= due:
             run = _end_all(run, due, run.grace, "DeadlineExceeded", _DEADLINE)
@@ -219,7 +219,7 @@ def _after_end(run: PodRun, index: int, ended: ContainerRun, at: float) -> PodRu
 
 
 def _open_gates(run: PodRun, at: float) -> PodRun:
-    """Give a start time to every container whose turn it is; end the pod when nothing is left to do."""
+    """Set the start time of every container that may start; end the pod when all have ended."""
     if run.ending_at is not None:
         return _next_sidecar(run, at)
     if run.done:

@@ -15,7 +15,7 @@ from volcanoio.model.core import Pod
 
 
 class Phase(StrEnum):
-    """`status.phase` of a pod."""
+    """Value of a pod's `status.phase`."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -24,7 +24,10 @@ class Phase(StrEnum):
 
 
 class RunContext(msgspec.Struct, frozen=True):
-    """Node-dependent facts of a run: addresses, earlier starts of this pod's place, and containers with a runtime."""
+    """Node-dependent facts of a run.
+
+    Addresses, earlier starts of this pod's place, and containers with a runtime.
+    """
 
     host_ip: str = ""
     pod_ip: str = ""
@@ -33,10 +36,12 @@ class RunContext(msgspec.Struct, frozen=True):
 
 
 class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod on a node, now. Times are epoch seconds.
+    """State of a pod on a node. Times are epoch seconds.
 
-    `earlier_starts` counts starts of this pod's place in its job before this pod. `volumes_at` is when all its volumes
-    were found, None before. `pulled` are images that are there. `ending_at` is since when all of it is to end: it was
+    `earlier_starts` counts starts of this pod's place in its job before this pod. `volumes_at` is when all its
+    volumes
+    were found, None before. `pulled` are images that are there. `ending_at` is since when all of it is to end: it
+    was
     deleted, evicted, too old, or has nothing left to do. `reason` and `message` are set when it failed as a whole.
     """
 

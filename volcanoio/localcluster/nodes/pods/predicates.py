@@ -16,7 +16,7 @@ from volcanoio.model.selectors import NO_EXECUTE, first_untolerated, matches_req
 
 
 class Rejection(Protocol):
-    """Why a node refuses a pod, as Kubernetes words it."""
+    """Reason why a node refuses a pod, in the words of Kubernetes."""
 
     @property
     def reason(self) -> str:
@@ -30,14 +30,14 @@ class Rejection(Protocol):
 
 
 class PredicateFailure(NamedTuple):
-    """A refusal that is not about amounts."""
+    """Refusal for another reason than amounts."""
 
     reason: str
     message: str
 
 
 class Port(NamedTuple):
-    """A port of the host that a container takes."""
+    """Host port of a container."""
 
     ip: str
     protocol: str
@@ -51,7 +51,7 @@ class Port(NamedTuple):
 
 
 def host_ports(pod: Pod) -> tuple[Port, ...]:
-    """Return the ports of the host that a pod takes."""
+    """Return the host ports of a pod."""
     return tuple(
         Port(port.host_ip, port.protocol or "TCP", port.host_port)
         for container in pod.spec.containers
@@ -63,7 +63,10 @@ def host_ports(pod: Pod) -> tuple[Port, ...]:
 def failed_predicate(
     pod: Pod, name: str, labels: Mapping[str, str], taints: Iterable[Taint], taken: Set[Port]
 ) -> PredicateFailure | None:
-    """Return the first reason why a node of that name, with these labels, taints and ports taken, refuses a pod."""
+    """Return the first reason why a node refuses a pod.
+
+    The node is given by its name, labels, taints and used ports.
+    """
     if not matches_required(pod.spec, name, labels):
         return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     if taken and any(port.clashes(other) for port in host_ports(pod) for other in taken):
@@ -83,7 +86,7 @@ _FIRST = (PODS, CPU, MEMORY, "ephemeral-storage")
 
 @dataclass(frozen=True, slots=True)
 class InsufficientResource:
-    """Why a node refuses a pod; `reason` and `message` as Kubernetes words them."""
+    """Missing amount of a resource; `reason` and `message` are in the words of Kubernetes."""
 
     resource: str
     requested: int
@@ -140,7 +143,10 @@ def _container_requests(container: Container) -> Amounts:
 
 
 class Usage:
-    """What the pods of one node take. Invariant: `used` never exceeds `allocatable` by an admission."""
+    """Resources and ports that the pods of one node use.
+
+    Invariant: `used` never exceeds `allocatable` by an admission.
+    """
 
     def __init__(self, allocatable: Mapping[str, int]) -> None:
         self.allocatable = dict(allocatable)
@@ -148,7 +154,7 @@ class Usage:
         self._pods: dict[str, Amounts] = {}
 
     def admit(self, uid: str, requests: Amounts) -> InsufficientResource | None:
-        """Take the pod in, or say why not; asking again for the same uid changes nothing."""
+        """Admit the pod, or return the reason why not; idempotent for a uid."""
         if uid in self._pods:
             return None
         for name in sorted(requests, key=_check_order):
@@ -166,7 +172,7 @@ class Usage:
             add(self.used, requests)
 
     def release(self, uid: str) -> None:
-        """Stop counting a pod; unknown ones are no error."""
+        """Stop counting a pod; an unknown one is no error."""
         requests = self._pods.pop(uid, None)
         if requests is not None:
             add(self.used, requests, -1)

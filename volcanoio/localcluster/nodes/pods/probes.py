@@ -20,7 +20,7 @@ _PERIOD, _THRESHOLD = 10.0, 3
 
 
 class Change(StrEnum):
-    """What a probe brings about."""
+    """Change caused by a probe."""
 
     UP = "started"
     READY = "ready"
@@ -37,14 +37,14 @@ class Pulse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What a probe says: `ok` from `after` seconds of the run on, or (not `ok`) failure from then on."""
+    """Result of a probe: success (`ok`) or failure from `after` seconds of the run on."""
 
     ok: bool = True
     after: float = 0.0
 
 
 class Outcomes(msgspec.Struct, frozen=True, gc=False):
-    """What the three probes of a pod's containers say."""
+    """Results of the three probes of a pod's containers."""
 
     startup: Outcome = Outcome()
     readiness: Outcome = Outcome()
@@ -94,7 +94,7 @@ def pulses(container: Container, at: float, said: Outcomes) -> tuple[Pulse, ...]
 
 
 def _failing(probe: dict[str, Any]) -> float:
-    """Return seconds from a probe's first failure to the one that counts."""
+    """Return the seconds from a probe's first failure to the failure that counts."""
     threshold = _number(probe, "failureThreshold", _THRESHOLD)
     return (threshold - 1) * _number(probe, "periodSeconds", _PERIOD)
 
@@ -105,14 +105,17 @@ def _number(probe: dict[str, Any], field: str, default: float) -> float:
 
 
 def probe_grace(container: Container, change: Change) -> float | None:
-    """Return the grace period that a failed probe has of its own."""
+    """Return the grace period of a failed probe."""
     probe = container.startup_probe if change is Change.STARTUP_FAILED else container.liveness_probe
     value = (probe or {}).get("terminationGracePeriodSeconds")
     return float(value) if isinstance(value, int) else None
 
 
 def hook_seconds(container: Container, hook: str) -> float:
-    """Return how long a hook (`postStart`, `preStop`) takes: its sleep; other handlers take no time."""
+    """Return the duration of a hook (`postStart`, `preStop`).
+
+    That is its sleep; other handlers take no time.
+    """
     handler = (container.lifecycle or {}).get(hook) or {}
     seconds = (handler.get("sleep") or {}).get("seconds")
     return float(seconds) if isinstance(seconds, int) else 0.0

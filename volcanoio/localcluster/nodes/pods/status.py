@@ -111,7 +111,7 @@ def _initialization(run: PodRun, initialized: float | None) -> tuple[str, str, s
 
 
 def _readiness(run: PodRun) -> tuple[str, str, str, float]:
-    """Return whether all containers are ready, why not, and since when."""
+    """Return status, reason, message and time of the ContainersReady condition."""
     if run.finished:
         reason = "PodCompleted" if run.phase is Phase.SUCCEEDED else "PodFailed"
         ends = [c.ended.finished_at for c in run.containers if c.ended is not None]
@@ -218,7 +218,7 @@ def container_id(run: PodRun, container: ContainerRun, restarts: int, scheme: st
 
 
 def was_accepted(pod: Pod) -> bool:
-    """Return whether a node accepted the pod before and it has not finished: its containers have statuses."""
+    """Return whether a node accepted the unfinished pod before: its containers have statuses."""
     return bool(pod.status.container_statuses) and not is_finished(pod)
 
 
@@ -228,7 +228,9 @@ def is_finished(pod: Pod) -> bool:
 
 
 def resume(pod: Pod, behaviour: Behaviour, now: float, context: RunContext) -> PodRun:
-    """Return the run of a stored status. A running container goes on for the rest of its time since its start.
+    """Return the run of a stored status.
+
+    A running container continues for the rest of its time since its start.
 
     Containers that a runtime had running (`context.external`) died with the process that ran them.
     """

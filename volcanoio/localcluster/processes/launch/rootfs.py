@@ -24,7 +24,10 @@ _LOCKED = (
 
 
 def enter(root: str, mounts: Sequence[Mount]) -> None:
-    """Make the calling process see the container's root. Raises OSError naming what could not be mounted."""
+    """Change the root of the calling process to the container's.
+
+    Raises OSError with the path that could not be mounted.
+    """
     syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
     syscalls.mount("tmpfs", root, "tmpfs", options="mode=0755")
     syscalls.mount("none", root, flags=syscalls.MS_UNBINDABLE)
@@ -66,7 +69,7 @@ def opened_directories(targets: Iterable[str]) -> frozenset[str]:
 
 
 def _copy(directory: str, root: str, opened: frozenset[str]) -> None:
-    """Show a directory's entries under the new root; one that cannot be shown is left out."""
+    """Mount a directory's entries under the new root; those that cannot be mounted are skipped."""
     for entry in os.scandir(directory):
         target = root + entry.path
         with contextlib.suppress(OSError):
@@ -118,7 +121,7 @@ def _touch(path: str) -> None:
 
 
 def _move_to(root: str) -> None:
-    """Make `root` the root of this mount namespace; the old one is let go."""
+    """Make `root` the root of this mount namespace, and unmount the old one."""
     os.chdir(root)
     try:
         syscalls.pivot_root(".", ".")

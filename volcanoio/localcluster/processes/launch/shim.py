@@ -63,12 +63,12 @@ def main() -> None:
 
 
 def _into_namespaces(order: LaunchOrder) -> None:
-    """Join or make the namespaces that this process's child is to live in."""
+    """Join or create the namespaces for the child of this process."""
     if order.enter:
         kinds = ("user", "mnt", "uts", "pid")
         both = [(_namespace(order.enter, kind), _namespace("self", kind)) for kind in kinds]
-        for theirs, own in both:  # all are open before the first is joined: /proc is another one then
-            if not os.path.sameopenfile(theirs, own):  # a user namespace cannot be joined by who is in it
+        for theirs, own in both:  # open all before joining the first, which changes /proc
+            if not os.path.sameopenfile(theirs, own):  # a process cannot join the user namespace that it is in
                 syscalls.setns(theirs)
     elif order.namespaces != NONE:
         uid, gid = os.getuid(), os.getgid()
@@ -84,7 +84,7 @@ def _namespace(process: int | str, kind: str) -> int:
 
 
 def _become(order: LaunchOrder, report: int) -> NoReturn:
-    """Turn into the command; what prevents it is written to `report` as an exit code and a text."""
+    """Execute the command; a failure is written to `report` as an exit code and a text."""
     problem = ""
     try:
         problem = _prepare(order)
@@ -103,7 +103,10 @@ def _become(order: LaunchOrder, report: int) -> NoReturn:
 
 
 def _prepare(order: LaunchOrder) -> str:
-    """Prepare the process for the command; returns what is wrong with its working directory. Raises OSError."""
+    """Prepare the process for the command; returns the error of its working directory.
+
+    Raises OSError.
+    """
     os.setsid()
     os.umask(0o022)
     if order.tty:
@@ -112,17 +115,17 @@ def _prepare(order: LaunchOrder) -> str:
         rootfs.enter(order.root, order.mounts)
         if order.hostname:
             syscalls.sethostname(order.hostname)
-    reached = _go_to(order.cwd) is None  # as us: directories above it may be closed to the container's user
+    reached = _go_to(order.cwd) is None  # as our user: the container's user may have no access to directories above it
     _change_user(order)
     syscalls.die_with_parent(signal.SIGKILL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    problem = None if reached else _go_to(order.cwd)  # or to us, as some network file systems are to root
+    problem = None if reached else _go_to(order.cwd)  # or our user has none, as root on some network file systems
     return f"{NOT_FOUND} working directory {json.dumps(order.cwd)}: {problem}" if problem else ""
 
 
 def _go_to(directory: str) -> str | None:
-    """Make it the working directory; returns why it cannot be."""
+    """Change the working directory; returns the reason of a failure."""
     try:
         os.chdir(directory)
     except OSError as error:
@@ -151,7 +154,10 @@ def _change_user(order: LaunchOrder) -> None:
 
 
 def _attend(lines: _Lines, child: _Child) -> NoReturn:
-    """Pass signals on until the command has ended or the server is gone; then nothing is left of it."""
+    """Forward signals until the command has ended or the server is gone.
+
+    Then all of its processes are killed.
+    """
     wake, notice = os.pipe()
     os.set_blocking(notice, False)
     signal.set_wakeup_fd(notice, warn_on_full_buffer=False)
@@ -188,7 +194,7 @@ class _Child:
         self._alone = alone
 
     def reap(self) -> None:
-        """Collect what has ended of our children: the command, and orphans of its."""
+        """Wait for ended children: the command, and its orphans."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -198,7 +204,7 @@ class _Child:
                     self.status = status
 
     def send(self, number: int) -> None:
-        """Send a signal; SIGKILL to all of it."""
+        """Send a signal to the command; SIGKILL goes to all of its processes."""
         if number == signal.SIGKILL:
             self.end_all()
         elif self.status is None:
@@ -211,7 +217,7 @@ class _Child:
             self.end_all()
 
     def end_all(self) -> None:
-        """Kill all of it."""
+        """Kill all processes of the command."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -266,7 +272,7 @@ class _Lines:
         return self._take()
 
     def arrived(self) -> list[dict[str, Any] | None]:
-        """Return the documents that are there; None among them when the server is gone."""
+        """Return the received documents; None is among them when the server is gone."""
         gone = not self._receive()
         found: list[dict[str, Any] | None] = []
         while b"\n" in self._buffer:

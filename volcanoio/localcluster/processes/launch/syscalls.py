@@ -25,7 +25,7 @@ def _check(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Leave the shared namespaces for new ones."""
+    """Move this process to new namespaces."""
     _check(_libc.unshare(flags), "unshare")
 
 
@@ -47,7 +47,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def unmount(target: str, flags: int = 0) -> None:
-    """Take a mount off."""
+    """Unmount a target."""
     _check(_libc.umount2(os.fsencode(target), flags), f"umount {target}")
 
 
@@ -60,18 +60,18 @@ def pivot_root(new: str, old: str) -> None:
 
 
 def die_with_parent(signal: int) -> None:
-    """Be sent a signal when the parent ends; does nothing where the kernel is not Linux."""
+    """Request a signal when the parent ends; does nothing where the kernel is not Linux."""
     if sys.platform == "linux":
         _check(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl PR_SET_PDEATHSIG")
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all that one's descendants leave behind; does nothing where the kernel is not Linux."""
+    """Become the parent of all orphaned descendants; does nothing where the kernel is not Linux."""
     if sys.platform == "linux":
         _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl PR_SET_CHILD_SUBREAPER")
 
 
 def sethostname(name: str) -> None:
-    """Name this machine, in one's own UTS namespace."""
+    """Set the host name of this process's own UTS namespace."""
     encoded = name.encode()
     _check(_libc.sethostname(encoded, len(encoded)), "sethostname")

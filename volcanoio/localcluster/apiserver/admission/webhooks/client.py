@@ -31,7 +31,10 @@ class NoEndpoint(Exception):  # noqa: N818 - named for what is the case
 
 
 class Endpoint(NamedTuple):
-    """Where to send a request: `url` is called, `shown` is the URL for messages, `server_name` the name to verify."""
+    """Target of a request.
+
+    `url` is called, `shown` is the URL for messages, `server_name` the name to verify.
+    """
 
     url: str
     shown: str

@@ -39,7 +39,7 @@ class ServiceReference(msgspec.Struct, frozen=True):
 
 
 class ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """How to reach the webhook; `ca_bundle` is PEM."""
+    """Address of the webhook; `ca_bundle` is PEM."""
 
     url: str = ""
     service: ServiceReference | None = None

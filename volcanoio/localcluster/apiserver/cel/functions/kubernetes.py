@@ -339,7 +339,7 @@ class Semver(Opaque):
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Sort key of versions: a release follows its pre-releases."""
+        """Return the sort key of a version: a release follows its pre-releases."""
         return (self.numbers, not self.pre, self.pre)
 
 
