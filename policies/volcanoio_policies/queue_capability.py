@@ -15,9 +15,8 @@ import msgspec
 
 from volcanoio.framework.arguments import ArgumentError, convert, parse_annotation
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
-from volcanoio.framework.effects import Effect, Patch, StartTimer
+from volcanoio.framework.effects import Effect, Patch, StartTimer, record_event
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
-from volcanoio.framework.operators import record_event
 from volcanoio.model import kinds
 from volcanoio.model.core import Node, ResourceList
 from volcanoio.model.quantity import QuantityError, format_bytes

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.stateful.lifecycle_machine import Lifecycle
-from volcanoio.engine.jobs.decide import decisions, planning, reconciliation
+from volcanoio.engine.jobs.decide import execution, planning, reconciliation
 from volcanoio.engine.jobs.state.reconcile_context import ReconcileContext
 from volcanoio.engine.jobs.state.transitions import ReconcileMode
 from volcanoio.engine.jobs.status import killed_pods, phases
@@ -46,7 +46,7 @@ def counts_wrongly(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_commands(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decisions, "pending_commands", lambda reduction: [])
+    patch.setattr(execution, "pending_commands", lambda reduction: [])
 
 
 def ignore_pod_failures(patch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,7 @@ class ControllerManager:
         clock: Clock,
         settings: ControllerSettings,
         probe: Probe | None = None,
-        gate: LeaderFence | None = None,
+        fence: LeaderFence | None = None,
     ) -> None:
         probe = probe or NoProbe()
         self._settings = settings
@@ -154,10 +154,10 @@ class ControllerManager:
         running = replace(running, controllers=self.host.host.controllers)
         self._journal_header = _journal_header(settings, running, policies, Codec(known_kinds(made)))
         self._recorder = EventRecorder(
-            transport, component=names.CONTROLLER_COMPONENT, clock=clock, gate=gate, probe=probe
+            transport, component=names.CONTROLLER_COMPONENT, clock=clock, fence=fence, probe=probe
         )
         self.executor = EffectExecutor(
-            Sender(transport, clock=clock, gate=gate, seed=settings.seed),
+            Sender(transport, clock=clock, fence=fence, seed=settings.seed),
             EffectSinks(publish=self.bus.publish, own=self.informers, local=self.host.local),
             recorder=self._recorder,
             writable=Writable(known=known_kinds(made)),

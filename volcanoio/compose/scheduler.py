@@ -86,12 +86,12 @@ class SchedulerProcess:
         clock: Clock,
         settings: SchedulerSettings,
         probe: Probe | None = None,
-        gate: LeaderFence | None = None,
+        fence: LeaderFence | None = None,
     ) -> None:
         self._probe = probe or NoProbe()
         self._clock = clock
         self._transport = transport
-        self._gate = gate
+        self._fence = fence
         self._settings = settings
         self._begun = anyio.Event()
         """Set once the first configuration is known."""
@@ -122,7 +122,7 @@ class SchedulerProcess:
             budget=settings.budget,
             seed=settings.seed,
             probe=self._probe,
-            leading=self._gate or (lambda: True),
+            leading=self._fence or (lambda: True),
             sources=SourceHost(
                 self.bus.publish, clock=self._clock, probe=self._probe, node_metrics=node_metrics(self._transport)
             ),
@@ -135,9 +135,9 @@ class SchedulerProcess:
             await reloader.begin()
             self._configured[CONFIGURATION_FILE] = without_password(reloader.in_force)
         self._begun.set()
-        clock, probe, gate = self._clock, self._probe, self._gate
-        recorder = EventRecorder(self._transport, component=names.SCHEDULER_NAME, clock=clock, gate=gate, probe=probe)
-        sender = Sender(self._transport, clock=clock, gate=gate, seed=self._settings.seed)
+        clock, probe, fence = self._clock, self._probe, self._fence
+        recorder = EventRecorder(self._transport, component=names.SCHEDULER_NAME, clock=clock, fence=fence, probe=probe)
+        sender = Sender(self._transport, clock=clock, fence=fence, seed=self._settings.seed)
         executor = EffectExecutor(
             sender,
             EffectSinks(publish=self.bus.publish, own=self.informers, local=_no_local_effects),
@@ -146,7 +146,7 @@ class SchedulerProcess:
         )
         prebinder = PreBinder(sender, clock=clock)
         options = BinderOptions(probe=probe, prebinder=prebinder)
-        binder = Binder(self._transport, self.bus.publish, clock=clock, gate=gate, options=options)
+        binder = Binder(self._transport, self.bus.publish, clock=clock, fence=fence, options=options)
         evictor = Evictor(sender, self.bus.publish, clock=clock, scheduler=names.SCHEDULER_NAME)
         asker = QuestionHost(self.bus.publish, probe=probe)
         writers = Writers(binder, evictor, executor, Client(self._transport), asker)

@@ -13,6 +13,7 @@ import msgspec
 from volcanoio.framework.decisions import Wake
 from volcanoio.framework.lifecycle import LifecycleEvent
 from volcanoio.model.base import ApiObject, Manifest, ObjectReference
+from volcanoio.model.kinds import Kind, object_reference
 
 
 class PatchType(StrEnum):
@@ -99,6 +100,11 @@ class Record(EffectBase, frozen=True, kw_only=True):
     reason: str
     message: str
     component: str = ""
+
+
+def record_event(kind: Kind, obj: ApiObject, reason: str, message: str, *, type_: str = "Normal") -> Record:
+    """Return the effect that writes a Kubernetes Event on an object; `type_` is Normal or Warning."""
+    return Record(regarding=object_reference(kind, obj), type=type_, reason=reason, message=message)
 
 
 class Measurement(StrEnum):

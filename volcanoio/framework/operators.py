@@ -14,7 +14,7 @@ import msgspec
 
 from volcanoio.framework.backoff import Backoff
 from volcanoio.framework.controller import Rule, View
-from volcanoio.framework.effects import Create, Delete, Effect, Patch, Record
+from volcanoio.framework.effects import Create, Delete, Effect, Patch, record_event
 from volcanoio.framework.events import Observed
 from volcanoio.framework.objects import Objects
 from volcanoio.framework.reconciler import NO_CHANGES, READ, Plan, Reconciler, ReconcileView, Write, WriteFailure
@@ -49,10 +49,10 @@ class Parts(Generic[Object]):
         return list(self._of(kind).values())
 
     def _of(self, kind: Kind) -> dict[str, ApiObject]:
-        if (found := self._owned.get(kind.resource)) is None:
+        if (objects := self._owned.get(kind.resource)) is None:
             owned = self._objects.controlled(kind, self.subject.metadata.uid, ApiObject)
-            found = self._owned[kind.resource] = {obj.metadata.name: obj for obj in owned}
-        return found
+            objects = self._owned[kind.resource] = {obj.metadata.name: obj for obj in owned}
+        return objects
 
 
 def owner_key(primary: Kind, obj: ApiObject) -> str:
@@ -63,31 +63,31 @@ def owner_key(primary: Kind, obj: ApiObject) -> str:
     return f"{obj.metadata.namespace}/{owner.name}" if primary.namespaced else owner.name
 
 
-_NAMES = ("apiVersion", "kind", "metadata", "status")
+_NOT_CONTENT = ("apiVersion", "kind", "metadata", "status")
 
 
-def create_or_patch(kind: Kind, manifest: Manifest, there: ApiObject | None) -> Create | Patch | None:
-    """Create the object if `there` is None; else patch its labels, annotations and content; None if nothing differs.
+def create_or_patch(kind: Kind, manifest: Manifest, existing: ApiObject | None) -> Create | Patch | None:
+    """Return the effect that creates an object, or patches the labels, annotations and content of an `existing` one.
 
-    Fields that are not in the manifest stay as they are, and so do fields that the kind's Struct does not read (most of
-    a Pod).
+    None if nothing differs. Fields that are not in the manifest stay as they are, and so do fields that the kind's
+    Struct does not read (most of a Pod).
     """
-    if there is None:
+    if existing is None:
         return Create(resource=kind.resource, manifest=manifest)
     wanted = msgspec.to_builtins(msgspec.convert(manifest, kind.type, strict=False))
-    have = msgspec.to_builtins(there)
-    content = {key: value for key, value in manifest.items() if key not in _NAMES}
+    have = msgspec.to_builtins(existing)
+    content = {key: value for key, value in manifest.items() if key not in _NOT_CONTENT}
     patch = differences(content, wanted, have)
     marks = {key: manifest.get("metadata", {}).get(key, {}) for key in ("labels", "annotations")}
     if meta := differences(marks, wanted.get("metadata", {}), have.get("metadata", {})):
         patch["metadata"] = meta
-    return Patch.of(kind.resource, there, patch) if patch else None
+    return Patch.of(kind.resource, existing, patch) if patch else None
 
 
 def patch_status(kind: Kind, obj: ApiObject, wanted: Manifest) -> Patch | None:
-    """Write these fields of the status if they differ, based on the observed resourceVersion; None if nothing differs.
+    """Return the effect that writes these fields of the status; None if nothing differs.
 
-    A field that is None is removed.
+    A field that is None is removed. The write is refused with 409 if the object has changed since it was observed.
     """
     have = msgspec.to_builtins(obj).get("status", {})
     given = {key: value for key, value in wanted.items() if value is not None}
@@ -103,38 +103,33 @@ def patch_status(kind: Kind, obj: ApiObject, wanted: Manifest) -> Patch | None:
 
 
 def delete(kind: Kind, obj: ApiObject) -> Delete | None:
-    """Delete this object, by uid; None if it is being deleted already."""
+    """Return the effect that deletes this object, by uid; None if it is being deleted already."""
     return None if obj.metadata.deletion_timestamp is not None else Delete.of(kind.resource, obj)
-
-
-def record_event(kind: Kind, obj: ApiObject, reason: str, message: str, *, type_: str = "Normal") -> Record:
-    """Record an Event on the object; `type_` is Normal or Warning."""
-    return Record(regarding=object_reference(kind, obj), type=type_, reason=reason, message=message)
 
 
 def set_condition(  # noqa: PLR0913 - the fields of a condition
     conditions: Iterable[Mapping[str, Any]], type_: str, holds: bool, reason: str, message: str = "", *, now: float
 ) -> list[Manifest]:
-    """Return the conditions, sorted by type, with this one set; `lastTransitionTime` changes with its status only.
+    """Return the conditions, sorted by type, with this one set.
 
-    `now` is that of the view.
+    `lastTransitionTime` changes only when the condition's status changes. Pass `view.now`.
     """
-    known = {str(each.get("type")): dict(each) for each in conditions}
-    before = known.get(type_, {})
+    by_type = {str(each.get("type")): dict(each) for each in conditions}
+    before = by_type.get(type_, {})
     verdict = "True" if holds else "False"
     since = before.get("lastTransitionTime") if before.get("status") == verdict else None
-    known[type_] = {
+    by_type[type_] = {
         "type": type_, "status": verdict, "reason": reason, "message": message,
         "lastTransitionTime": since or rfc3339(now),
     }  # fmt: skip
-    return [known[name] for name in sorted(known)]
+    return [by_type[name] for name in sorted(by_type)]
 
 
 def differences(given: Manifest, wanted: Manifest, have: Manifest) -> Manifest:
     """Return the merge patch of the fields in `given` that differ from the object.
 
-    `wanted` and `have` are as the Struct reads them, without defaults: a field in neither has its default value, or is
-    not read by the Struct.
+    `wanted` and `have` are as decoded by the kind's Struct and written without defaults. A field in neither is at its
+    default or unknown to the Struct, and is skipped.
     """
     patch: Manifest = {}
     for key, value in given.items():
@@ -150,8 +145,9 @@ def differences(given: Manifest, wanted: Manifest, have: Manifest) -> Manifest:
 
 
 _BACKOFF = Backoff(base=1.0, cap=60.0)
-_CONFLICT_DELAY = 0.2
 _CONFLICT = 409
+_CONFLICT_DELAY = 0.2
+"""Seconds until a plan is repeated after a conflict."""
 
 
 class Operator(Reconciler, Generic[Object]):
@@ -167,7 +163,7 @@ class Operator(Reconciler, Generic[Object]):
 
     @abstractmethod
     def plan(self, parts: Parts[Object], view: View) -> Iterable[Iterable[Effect | None]]:
-        """Return the stages due now, nothing if the objects are as desired; a None stands for no effect.
+        """Return the stages due now, nothing if the objects are as desired; None is ignored.
 
         Effects of one stage run in parallel; the next stage runs only if all of it succeeded, so writes that report
         problems belong in the first. Pure: no I/O, no clock (use `view.now`), no randomness. Add StartTimer to be
@@ -175,10 +171,11 @@ class Operator(Reconciler, Generic[Object]):
         """
 
     def apply(self, parts: Parts[Object], kind: Kind, manifest: Manifest) -> Create | Patch | None:
-        """Create an object that the subject controls, in its namespace, or patch what differs; None if nothing differs.
+        """Return the effect that creates an object that the subject controls, or patches what differs.
 
-        The manifest's metadata needs a name; labels and annotations are applied too. Do not apply to objects that may
-        not be changed, such as existing pods.
+        None if nothing differs. The object is in the subject's namespace. The manifest's metadata needs a name; labels
+        and annotations are applied too. For objects that may not be changed, such as pods, test
+        `parts.get(kind, name) is None` first.
         """
         meta, subject = manifest["metadata"], parts.subject
         owned = {**meta, "ownerReferences": [owner_reference(self.kind, subject)]}
@@ -188,7 +185,7 @@ class Operator(Reconciler, Generic[Object]):
 
     @property
     def primary(self) -> Kind:  # type: ignore[override]  # nothing assigns it
-        """The kind."""
+        """The kind whose objects are reconciled."""
         return self.kind
 
     @property
@@ -210,7 +207,10 @@ class Operator(Reconciler, Generic[Object]):
         )
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
-        """Return the object, and the owner of an owned one; a change of one that plans looked up calls them anyway."""
+        """Return the keys to reconcile: the object itself, or the owner of an owned one.
+
+        Objects that a plan looked up need no key: their changes repeat the plan.
+        """
         del objects
         if event.resource == self.kind.resource:
             yield event.obj.metadata.key
@@ -244,7 +244,7 @@ def _listed(stage: Any) -> Iterable[Effect | None]:
     """Return a stage of a plan; raises TypeError for a single effect, an easy mistake in third-party plans."""
     if isinstance(stage, Iterable):
         return stage
-    msg = f"plan gave {type(stage).__name__} where a list of effects is due; write yield [...], or return [[...]]"
+    msg = f"plan gave {type(stage).__name__} instead of a list of effects; write yield [...], or return [[...]]"
     raise TypeError(msg)
 
 

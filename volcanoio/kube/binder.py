@@ -1,10 +1,11 @@
-"""`Binder`: sends the binds of committed gangs and determines the outcome of each.
+"""`Binder`: sends the binds of committed gangs and single pods, and determines the outcome of each.
 
 A gang's binds are sent together, in the order of submission. The number in flight adapts to 429 responses: additive
-increase, multiplicative decrease. There are three outcomes: BindDone; BindRefused, a final error; and BindUnknown, if
-no definite response was received. An unknown outcome is resolved by uncached GETs of the pod: bound to our node is
-done, bound to another one or gone is refused, and an unbound pod is bound again. So each bind is sent at least once,
-with the uid as precondition, and always gets a final outcome.
+increase, multiplicative decrease; a bind that got one is sent again. There are three outcomes: BindDone; BindRefused, a
+final error; and BindUnknown, if no definite response was received. An unknown outcome is resolved by uncached GETs of
+the pod: bound to our node is done, bound to another one or gone is refused, and an unbound pod is bound again. A 409 is
+resolved by one such GET. Binds have the uid as precondition. Each gets a final outcome while the process runs; binds
+are refused unsent when a PreBind step failed or the fence is closed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PREBIND_FAILED = "PreBindFailed"
 
 
 class _Batch:
-    """A submitted batch; `open` binds have no final outcome."""
+    """A submitted batch; `open` is the number of its binds without final outcome."""
 
     __slots__ = ("cause", "group", "open")
 
@@ -64,7 +65,7 @@ class _Bind:
 class BinderOptions:
     """Options: `timeout` (seconds) of each bind, also sent to the server; `window` limits the binds in flight.
 
-    `prebinder` carries out the steps that precede binds.
+    `prebinder` carries out the steps that precede binds. `seed` varies the back-off, `probe` receives the metrics.
     """
 
     window: InFlightWindow | None = None
@@ -75,7 +76,7 @@ class BinderOptions:
 
 
 class Binder:
-    """Sender of binds, used as a context manager: leaving it cancels requests. `gate` is the fence of leadership."""
+    """Sender of binds, used as a context manager: leaving it cancels requests. Binds are sent while `fence()` is True."""
 
     def __init__(
         self,
@@ -83,30 +84,30 @@ class Binder:
         publish: Publish,
         *,
         clock: Clock,
-        gate: LeaderFence | None = None,
+        fence: LeaderFence | None = None,
         options: BinderOptions | None = None,
     ) -> None:
         options = options or BinderOptions()
         self._transport = transport
         self._prebinder = options.prebinder or PreBinder(
-            Sender(transport, clock=clock, gate=gate, seed=options.seed), clock=clock
+            Sender(transport, clock=clock, fence=fence, seed=options.seed), clock=clock
         )
         self._publish = publish
         self._clock = clock
-        self._gate = gate
+        self._fence = fence
         self._window = options.window or InFlightWindow()
         self._timeout = options.timeout
         self._rng = random.Random(f"{options.seed}/binder")
         self._probe = options.probe
         self._waiting: deque[_Bind] = deque()
         self._batches: dict[str, list[_Batch]] = {}
-        self._outbox: list[Event] = []
+        self._outcomes: list[Event] = []
         self._pausing = False
-        self._under_way = BackgroundTasks()
+        self._tasks = BackgroundTasks()
 
     async def __aenter__(self) -> Binder:
         """Prepare for `submit`."""
-        await self._under_way.__aenter__()
+        await self._tasks.__aenter__()
         return self
 
     async def __aexit__(
@@ -114,25 +115,25 @@ class Binder:
     ) -> None:
         """Cancel all requests; the next leader reads the outcomes from the API server."""
         self._waiting.clear()
-        await self._under_way.__aexit__(kind, error, trace)
+        await self._tasks.__aexit__(kind, error, trace)
         self._flush()
 
     def submit(self, batch: BindBatch, cause: int = 0) -> None:
-        """Send a gang's binds; their outcomes contain `cause` (the seq of the event that led to the commit)."""
+        """Send a gang's binds; their outcomes contain `cause` (the seq of the `Decided` event with the batch)."""
         self._probe.observe("volcanoio_bind_batch_size", len(batch.binds))
         if not batch.binds:
             return
-        under_way = _Batch(batch, cause)
-        self._batches.setdefault(batch.group, []).append(under_way)
-        items = [_Bind(under_way, request, self._rng) for request in batch.binds]
+        submitted = _Batch(batch, cause)
+        self._batches.setdefault(batch.group, []).append(submitted)
+        items = [_Bind(submitted, request, self._rng) for request in batch.binds]
         if any(request.prebind for request in batch.binds):
-            self._under_way.start(self._prepare(items))
+            self._tasks.start(self._prepare(items))
         else:
             self._waiting.extend(items)
             self._pump()
 
     async def _prepare(self, items: list[_Bind]) -> None:
-        """Carry out the steps before the binds; then send all of them, or none."""
+        """Carry out the steps before the binds; then send all of them, or refuse all."""
         since = self._clock.monotonic()
         failure = await self._prebinder.carry_out([item.request for item in items])
         self._took("PreBind", since)
@@ -155,11 +156,11 @@ class Binder:
         now = self._clock.monotonic()
         while self._waiting and self._window.has_room(now):
             self._window.in_flight += 1
-            self._under_way.start(self._carry_out(self._waiting.popleft()))
+            self._tasks.start(self._carry_out(self._waiting.popleft()))
         self._probe.gauge("volcanoio_binds_in_flight", self._window.in_flight)
         if self._waiting and not self._pausing and (wait := self._window.pause_left(now)):
             self._pausing = True
-            self._under_way.start(self._go_on_after(wait))
+            self._tasks.start(self._go_on_after(wait))
 
     async def _go_on_after(self, wait: float) -> None:
         await self._clock.sleep(wait)
@@ -167,13 +168,13 @@ class Binder:
         self._pump()
 
     async def _carry_out(self, item: _Bind) -> None:
-        """Carry out binds one after another while they finish at once and more wait; a task for each is slower."""
+        """Send a bind, then waiting ones, in the same asyncio task: a task for each is slower."""
         following: _Bind | None = item
         while following is not None:
             following = await self._attempt(following)
 
     def _next(self) -> _Bind | None:
-        """Return the bind that a task continues with; other binds that the window admits get their own tasks."""
+        """Return the bind that an asyncio task continues with; others that the window admits get their own tasks."""
         now = self._clock.monotonic()
         if not self._waiting or not self._window.has_room(now):
             self._pump()
@@ -214,15 +215,15 @@ class Binder:
 
     async def _post(self, item: _Bind) -> Response | str | None:
         """Return the response, or the error without one; None if nothing was sent."""
-        if self._gate is not None and not self._gate():
+        if self._fence is not None and not self._fence():
             return None
         try:
-            return await bind(item.request).send(self._transport, timeout=self._timeout)
+            return await bind_request(item.request).send(self._transport, timeout=self._timeout)
         except TransportError as error:
             return str(error)
 
     def _again_later(self, item: _Bind, answer: Response) -> None:
-        """Queue a bind that was refused with 429 again: it goes first once the server accepts requests."""
+        """Requeue a bind after a 429: it is sent first when the pause ends."""
         now = self._clock.monotonic()
         wait = item.backoff.next(error_of(answer, now=self._clock.now()).retry_after)
         self._window.overloaded(sent_at=item.sent_at, now=now, retry_after=wait)
@@ -230,8 +231,8 @@ class Binder:
         self._waiting.appendleft(item)
 
     async def _resolve_conflict(self, item: _Bind, answer: Response) -> None:
-        """Resolve a 409: the pod is bound already, perhaps to our node by an earlier attempt or process."""
-        self._pump()
+        """Resolve a 409: done if the pod is bound to our node, by an earlier attempt or process; refused otherwise."""
+        self._pump()  # the request has ended, so its slot is free
         if await self._look(item) is Finding.BOUND_HERE:
             self._done(item)
         else:
@@ -240,7 +241,7 @@ class Binder:
 
     async def _find_out(self, item: _Bind, message: str) -> None:
         """Publish the unknown outcome, then read the pod until the outcome is known."""
-        self._pump()
+        self._pump()  # the request has ended, so its slot is free
         self._queue_outcome(BindUnknown(cause=item.batch.cause, **self._where(item), message=message))
         await self._clock.sleep(item.backoff.next())
         found = await self._look(item)
@@ -268,7 +269,7 @@ class Binder:
             await self._clock.sleep(item.backoff.next(retry_after))
 
     def _took(self, stage: str, since: float) -> None:
-        """Record the duration of a stage of scheduling; `since` is on the monotonic clock."""
+        """Record the duration of a stage of scheduling; `since` is in seconds of the monotonic clock."""
         took = (self._clock.monotonic() - since) * 1000 / self._clock.rate
         self._probe.observe("volcano_scheduling_stage_duration_milliseconds", took, stage=stage)
 
@@ -293,21 +294,21 @@ class Binder:
         batch = item.batch
         batch.open -= 1
         if not batch.open:
-            under_way = self._batches[batch.group]
-            under_way.remove(batch)
-            if not under_way:
+            in_progress = self._batches[batch.group]
+            in_progress.remove(batch)
+            if not in_progress:
                 del self._batches[batch.group]
         self._queue_outcome(outcome)
 
     def _queue_outcome(self, event: Event) -> None:
         """Publish all outcomes of one turn of the event loop together."""
-        if not self._outbox:
+        if not self._outcomes:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._outbox.append(event)
+        self._outcomes.append(event)
 
     def _flush(self) -> None:
-        if self._outbox:
-            events, self._outbox = self._outbox, []
+        if self._outcomes:
+            events, self._outcomes = self._outcomes, []
             self._publish(events)
 
 
@@ -343,7 +344,7 @@ class _Pod(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(_Pod)
 
 
-def bind(request: BindRequest) -> Request:
+def bind_request(request: BindRequest) -> Request:
     """Build POST pods/NAME/binding. The uid is a precondition: a new pod of the same name is not bound."""
     encode = _ENCODER.encode
     annotations = b',"annotations":' + encode(request.annotations) if request.annotations else b""
@@ -358,7 +359,7 @@ def bind(request: BindRequest) -> Request:
 
 
 def finding(request: BindRequest, response: Response) -> Finding | None:
-    """Evaluate a GET of the pod; returns None if it does not decide and must be repeated."""
+    """Evaluate a GET of the pod; returns None if the response proves nothing and the GET must be repeated."""
     if response.status == 404:
         return Finding.GONE
     if not response.ok:
@@ -401,7 +402,7 @@ class InFlightWindow:
         return max(0.0, self._paused_until - now)
 
     def succeeded(self) -> None:
-        """Count a response without overload."""
+        """Count a successful response."""
         self._size = min(float(self._most), self._size + 1.0 / self._size)
 
     def overloaded(self, *, sent_at: float, now: float, retry_after: float) -> None:

@@ -66,13 +66,13 @@ class EventRecorder:
         *,
         component: str,
         clock: Clock,
-        gate: LeaderFence | None = None,
+        fence: LeaderFence | None = None,
         probe: Probe | None = None,
     ) -> None:
         self._transport = transport
         self._component = component
         self._clock = clock
-        self._gate = gate
+        self._fence = fence
         self._probe = probe or NoProbe()
         self._series: OrderedDict[EventKey, _Series] = OrderedDict()
         self._correlator = Correlator()
@@ -155,7 +155,7 @@ class EventRecorder:
 
     async def _write(self, key: EventKey, series: _Series) -> None:
         total, series.new = series.count + series.new, 0
-        if self._gate is not None and not self._gate():
+        if self._fence is not None and not self._fence():
             return
         series.is_busy = True
         status = _NOT_FOUND

@@ -60,13 +60,13 @@ class Sender:
         transport: Transport,
         *,
         clock: Clock,
-        gate: LeaderFence | None = None,
+        fence: LeaderFence | None = None,
         seed: int = 0,
         limits: SendLimits = DEFAULT_LIMITS,
     ) -> None:
         self._transport = transport
         self._clock = clock
-        self._gate = gate
+        self._fence = fence
         self._slots = asyncio.Semaphore(limits.concurrency)
         self._timeout = limits.timeout
         self._patience = limits.patience
@@ -74,13 +74,13 @@ class Sender:
 
     async def send(self, request: Request) -> Outcome:
         """Send a request until its outcome is final; server and network errors do not raise. Only writes are fenced."""
-        gate = None if request.method == "GET" else self._gate
+        fence = None if request.method == "GET" else self._fence
         began = self._clock.monotonic()
         backoff: RetryBackoff | None = None
         unsure = False
         while True:
             async with self._slots:
-                if gate is not None and not gate():
+                if fence is not None and not fence():
                     return Outcome(error=ApiError(0, FENCED, "this process may not write now"), unsure=unsure)
                 outcome = await self._attempt(request)
             error = outcome.error

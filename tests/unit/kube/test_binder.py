@@ -127,7 +127,7 @@ class Bench:
             self.server.transport,
             self.bus.publish,
             clock=self.server.clock,
-            gate=lambda: self.allowed,
+            fence=lambda: self.allowed,
             options=BinderOptions(window=self.window),
         )
         async with binder:

@@ -89,7 +89,7 @@ class Bench:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[EffectExecutor]:
-        sender = Sender(self.transport, clock=self.clock, gate=lambda: self.allowed)
+        sender = Sender(self.transport, clock=self.clock, fence=lambda: self.allowed)
         executor = EffectExecutor(
             sender,
             EffectSinks(self.bus.publish, self.informers, local=lambda *effect: self.local.append(effect)),

@@ -226,5 +226,5 @@ def test_a_plan_that_yields_an_effect_instead_of_a_list_gets_the_fix() -> None:
     hasty, store = Hasty(), ObjectCache()
     store.fold(Observed(resource=WIDGET.resource, change=Change.APPEARED, object=widget()))
     view = View(key="ns/w", now=1.0, synced=True, lookup=cast("Any", None), objects=Objects(store))
-    with pytest.raises(TypeError, match=r"plan gave Patch where a list of effects is due; write yield \[...\]"):
+    with pytest.raises(TypeError, match=r"plan gave Patch instead of a list of effects; write yield \[...\]"):
         hasty.reduce(hasty.start("ns/w"), TimerFired(controller=hasty.name, key="ns/w", name=RECONCILE), view)

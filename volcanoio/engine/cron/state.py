@@ -7,9 +7,9 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanoio.framework.backoff import WriteBackoff
-from volcanoio.framework.effects import Record
+from volcanoio.framework.effects import Record, record_event
 from volcanoio.framework.events import Change
-from volcanoio.framework.operators import owner_key, record_event
+from volcanoio.framework.operators import owner_key
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import FINISHED_PHASES, CronJob, Job, JobPhase

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from volcanoio.engine.flows.jobs import flow_keys, job_name
 from volcanoio.framework.backoff import WriteBackoff
-from volcanoio.framework.effects import CheckEndpoint, Create, Delete, Effect, Patch, Record
+from volcanoio.framework.effects import CheckEndpoint, Create, Delete, Effect, Patch, Record, record_event
 from volcanoio.framework.events import Change
-from volcanoio.framework.operators import record_event
 from volcanoio.model import kinds, times
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job, JobPhase

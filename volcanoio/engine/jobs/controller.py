@@ -42,7 +42,7 @@ from volcanoio.model.kinds import Kind
 POD, JOB = kinds.POD.resource, kinds.JOB.resource
 RETRY, RECREATE, DELAYED, HOLD_END, COUNT_DELAY, CONFLICT = "retry", "remake", "delayed", "held", "counts", "conflict"
 """Timers: end of a back-off, of the delay after early deletions, of a delayed action, of a policy's hold, of a count
-delay, and of the wait for a newer version after a conflict."""
+delay, and of the wait for a newer version after a conflict. Journals contain the names, so they are not changed."""
 
 
 def reduce_job(state: JobState, event: ControllerEvent, view: View, plugin_cache: PluginCache) -> Step[JobState]:

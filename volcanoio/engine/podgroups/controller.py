@@ -24,9 +24,8 @@ from volcanoio.engine.podgroups.podgroup import (
 )
 from volcanoio.framework.backoff import Backoff
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
-from volcanoio.framework.effects import Create, Delete, Effect, Patch, Stages, StartTimer
+from volcanoio.framework.effects import Create, Delete, Effect, Patch, Stages, StartTimer, record_event
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
-from volcanoio.framework.operators import record_event
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, OwnerReference
 from volcanoio.model.core import Pod

@@ -17,9 +17,18 @@ from volcanoio.engine.queues.transitions import ROOT_CLOSE_MESSAGE, QueueAction,
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.backoff import WriteBackoff
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
-from volcanoio.framework.effects import Delete, Effect, Measure, Measurement, Patch, Record, Stages, StartTimer
+from volcanoio.framework.effects import (
+    Delete,
+    Effect,
+    Measure,
+    Measurement,
+    Patch,
+    Record,
+    Stages,
+    StartTimer,
+    record_event,
+)
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed
-from volcanoio.framework.operators import record_event
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Command

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from volcanoio.engine.jobs.decide import decisions, delayed_actions, policy_answers, reconciliation
-from volcanoio.engine.jobs.decide.decisions import write_decisions
+from volcanoio.engine.jobs.decide import delayed_actions, execution, policy_answers, reconciliation
+from volcanoio.engine.jobs.decide.execution import write_decisions
 from volcanoio.engine.jobs.decide.observations import raise_from_storage
 from volcanoio.engine.jobs.pods.desired import WaitReason, desired_objects
 from volcanoio.engine.jobs.pods.plugins import PluginCache
@@ -46,7 +46,7 @@ def plan(reduction: Reduction, view: View, plugin_cache: PluginCache) -> None:
     if not view.synced or state.has_writes_in_flight:
         return
     if (job := state.job) is None or job.metadata.deletion_timestamp is not None:
-        decisions.refuse_commands(reduction)
+        execution.refuse_commands(reduction)
         return
     if awaits_newer_job(state, reduction.now) or reduction.now < state.retry_at or state.questions:
         return

@@ -84,7 +84,7 @@ def support_objects_by_key(job: Job, supports: Mapping[str, SupportObject]) -> d
     }
 
 
-def support_effects(context: ReconcileContext) -> list[WriteEffect]:
+def support_updates(context: ReconcileContext) -> list[WriteEffect]:
     """Return the writes that update the support objects of a Pending or Running job and delete undeclared ones."""
     job, desired = context.job, context.desired.supports
     existing = support_objects_by_key(job, context.state.support_objects)
@@ -104,10 +104,13 @@ def support_effects(context: ReconcileContext) -> list[WriteEffect]:
     return effects
 
 
-def support_removals(
+def support_deletes(
     job: Job, desired: Iterable[DesiredSupport], supports: Mapping[str, SupportObject], deleting: Container[str]
 ) -> list[WriteEffect]:
-    """Return deletions of every support object of a stopping job, also of those that Volcano made."""
+    """Return deletions of every support object of a stopping job.
+
+    That includes objects with a declared name but without our annotation, as Volcano makes them.
+    """
     desired_keys = {support.key for support in desired}
     existing = support_objects_by_key(job, supports).items()
     removed = {key: owned for key, owned in existing if key in desired_keys or _is_made_by_plugin(owned)}
@@ -170,7 +173,7 @@ def _support_patch(existing: ApiObject, desired: Manifest) -> Manifest:
 
 
 DELETE_BATCH_SIZE = 500
-"""Pods that are deleted in one round: more would delay everything else for too long."""
+"""Most pods deleted by one reconciliation; the next one continues when these writes have ended."""
 _QUEUE_NOT_FOUND = "QueueNotFound"
 
 
@@ -178,7 +181,7 @@ class DueWrites(msgspec.Struct, frozen=True, kw_only=True):
     """Stages of writes that are due, and why there are no more.
 
     - `problem`: what the job itself waits for; `scheduling_wait`: why the scheduler has not placed its PodGroup
-    - `question`: what to ask the policies about creations; `approval`: the current answer for what is still missing
+    - `question`: what to ask the policies about creations; `approval`: their answer for the pods that are still missing
     """
 
     stages: tuple[tuple[WriteEffect, ...], ...] = ()
@@ -197,7 +200,7 @@ def stop_writes(context: ReconcileContext) -> DueWrites:
     groups = [
         Delete.of(kinds.POD_GROUP.resource, group) for group in _pod_groups(context) if _is_retained(state, group)
     ]
-    remaining = (*groups, *support_removals(job, context.desired.supports, state.support_objects, state.deleting))
+    remaining = (*groups, *support_deletes(job, context.desired.supports, state.support_objects, state.deleting))
     return DueWrites(stages=_non_empty_stages(_delete_effects(unwanted), remaining))
 
 
@@ -234,24 +237,20 @@ def sync_writes(context: ReconcileContext) -> DueWrites:
         return DueWrites(stages=_non_empty_stages(*leaving, (job_patch(job, mark, ""),)))
     required: list[WriteEffect] = [
         *claim_effects(job, desired.mounts, context.lookup, state.created),
-        *support_effects(context),
+        *support_updates(context),
     ]
     group = next((group for group in _pod_groups(context) if group.metadata.name == pod_group_name(job)), None)
-    has_group = group is not None and not is_outdated_pod_group(group, job) and _is_retained(state, group)
-    is_admitted = group is not None and has_group and is_pod_group_admitted(group)
-    allowance = creation_approval.UNLIMITED
-    if context.needs_approval and (is_admitted or not has_group):
-        allowance = creation_approval.creation_allowance(
-            state.creation_approval, job, _missing_pods(context), has_group, context.now
-        )
-        problem = allowance.problem
-    if has_group or group is not None or not allowance.is_empty:
+    is_usable = group is not None and not is_outdated_pod_group(group, job) and _is_retained(state, group)
+    usable_group = group if is_usable else None
+    allowance = _creation_allowance(context, usable_group)
+    problem = allowance.problem
+    if group is not None or not allowance.is_empty:
         required += _pod_group_effects(context, group)
     scheduling_wait = None
     missing: tuple[WriteEffect, ...] = ()
-    if group is not None and has_group:
-        scheduling_wait = _scheduling_wait(context, group)
-        if is_admitted:
+    if usable_group is not None:
+        scheduling_wait = _scheduling_wait(context, usable_group)
+        if is_pod_group_admitted(usable_group):
             try:
                 allowed = allowance.filter(_missing_pods(context))
                 missing = _create_effects(context, state.creation_limits.next_batch(allowed))
@@ -263,6 +262,15 @@ def sync_writes(context: ReconcileContext) -> DueWrites:
         scheduling_wait=scheduling_wait,
         question=allowance.question,
         approval=allowance.approval,
+    )
+
+
+def _creation_allowance(context: ReconcileContext, group: PodGroup | None) -> creation_approval.CreationAllowance:
+    """Return what the policies permit to create; not limited between the PodGroup's creation and its admission."""
+    if not context.needs_approval or (group is not None and not is_pod_group_admitted(group)):
+        return creation_approval.UNLIMITED
+    return creation_approval.creation_allowance(
+        context.state.creation_approval, context.job, _missing_pods(context), group is not None, context.now
     )
 
 
@@ -337,7 +345,7 @@ def _missing_pods(context: ReconcileContext) -> list[tuple[TaskSpec, int]]:
 
 
 def _batch(pods: Iterable[Pod]) -> tuple[list[Pod], bool]:
-    """Return the pods to delete in this round, sorted by name, and whether there are more."""
+    """Return at most `DELETE_BATCH_SIZE` of the pods, sorted by name, and whether there are more."""
     some = list(islice(pods, DELETE_BATCH_SIZE + 1))
     return _by_name(some[:DELETE_BATCH_SIZE]), len(some) > DELETE_BATCH_SIZE
 

@@ -20,8 +20,8 @@ from volcanoio.engine.jobs.pods.summary import PodSummary
 from volcanoio.engine.jobs.state.creation_approval import CreationApproval
 from volcanoio.framework.decisions import Act, Alert, Hold, Override
 from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Stages
+from volcanoio.framework.effects import record_event as new_event
 from volcanoio.framework.lifecycle import LifecycleEvent, PolicyEvent, PolicyRegistry
-from volcanoio.framework.operators import record_event as new_event
 from volcanoio.framework.podusage import Usage, spec_usage
 from volcanoio.model import kinds, names, quantity
 from volcanoio.model.base import ApiObject, Manifest

@@ -11,7 +11,7 @@ from volcanoio.engine.scheduling.cluster.nominations import Reservation
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.placement.placer import PlacementRequest
 from volcanoio.engine.scheduling.session.context import EvictedTask, Savepoint, SessionContext, UndoLog
-from volcanoio.framework.operators import record_event
+from volcanoio.framework.effects import record_event
 from volcanoio.framework.scheduling.session import Placed, Run
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.framework.scheduling_effects import BindRequest, Evict

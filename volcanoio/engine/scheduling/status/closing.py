@@ -19,8 +19,7 @@ from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, group_text, is_held_back, unschedulable_message
 from volcanoio.engine.scheduling.status.pod_conditions import report_pods, report_pods_without_group
 from volcanoio.framework.backoff import jittered
-from volcanoio.framework.effects import Patch, merge_diff
-from volcanoio.framework.operators import record_event
+from volcanoio.framework.effects import Patch, merge_diff, record_event
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.statuses import with_details, without_details
