@@ -15,7 +15,7 @@ from volcanoio.framework.scheduling.heap import Heap
 from volcanoio.framework.scheduling.session import Backlog, Run, Session, Statement
 from volcanoio.framework.scheduling.views import Job, SubJob
 
-PASSED = 8
+SKIPPED_PER_STEP = 8
 """Unschedulable jobs skipped in one step."""
 
 
@@ -168,10 +168,10 @@ class Allocate:
         self, session: Session, backlog: Backlog, pending_by_job: Mapping[str, PendingTasks]
     ) -> Generator[None, None, Job | None]:
         """Return the next job that is not known to be unschedulable; None if there is none."""
-        passed = 0
+        skipped = 0
         while (job := backlog.pop()) is not None and job.key not in pending_by_job and session.is_unschedulable(job):
-            passed += 1
-            if not passed % PASSED:
+            skipped += 1
+            if not skipped % SKIPPED_PER_STEP:
                 yield
         return job
 

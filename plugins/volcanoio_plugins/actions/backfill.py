@@ -15,7 +15,7 @@ from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
 
-PASSED = 64
+EXAMINED_PER_STEP = 64
 """Jobs examined in one step."""
 
 
@@ -41,7 +41,7 @@ class Backfill:
                 if job.queue not in heaps:
                     heaps[job.queue] = session.empty_job_order()
                 heaps[job.queue].push(job)
-            if not number % PASSED:
+            if not number % EXAMINED_PER_STEP:
                 yield
         queues = session.ordered_queues(heaps)
         while queues:

@@ -11,7 +11,7 @@ from volcanoio.framework.scheduling.session import Backlog, Session
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Job
 
-PASSED = 16
+REJECTED_PER_STEP = 16
 """Jobs rejected in one step."""
 
 
@@ -44,10 +44,10 @@ class Enqueue:
 
     def _next(self, session: Session, backlog: Backlog) -> Generator[None, None, Job | None]:
         """Return the next job that is not certain to be rejected; reject those before it."""
-        passed = 0
+        rejected = 0
         while (job := backlog.pop()) is not None and (verdict := session.certain_rejection(job)) is not None:
             session.reject_enqueue(job, verdict)
-            passed += 1
-            if not passed % PASSED:
+            rejected += 1
+            if not rejected % REJECTED_PER_STEP:
                 yield
         return job

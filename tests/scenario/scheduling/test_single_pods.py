@@ -7,7 +7,7 @@ import pytest
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.offline.replay import CutAt
-from volcanoio.engine.scheduling.session.single_pods import ALWAYS, NAME
+from volcanoio.engine.scheduling.session.single_pods import MIN_TRIED_PODS, SINGLE_PODS
 from volcanoio.framework.effects import Patch, Record
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds
@@ -136,11 +136,11 @@ def test_after_a_cut_cycle_pods_that_were_not_reached_are_tried_before_failed_on
     world = single_pod_world(
         node("n1", cpu="8"),
         pod("server", on="n1", phase="Running", spec=serving),
-        *[pod(f"more-{number}", spec={**serving, "priority": 9}) for number in range(ALWAYS)],
+        *[pod(f"more-{number}", spec={**serving, "priority": 9}) for number in range(MIN_TRIED_PODS)],
         single("small", cpu="1"),
     )
     world.cycle(budget=CutAt(1))
     assert bound_in_last_cycle(world) == {}
     world.cycle(budget=CutAt(1))
     assert bound_in_last_cycle(world) == {"small": "n1"}
-    assert not world.state.failed_attempts[NAME]
+    assert not world.state.failed_attempts[SINGLE_PODS]

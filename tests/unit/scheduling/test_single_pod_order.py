@@ -76,7 +76,7 @@ def test_the_number_of_pods_processed_in_a_step_does_not_grow_with_the_pending_p
     """This includes that all of them are known to be unschedulable."""
     for where, name in (
         (backlogs, "SINGLE_PODS_PER_STEP"),
-        (single_pods, "PASSED"),
+        (single_pods, "SKIPPED_PER_STEP"),
         (backlogs, "ENTRIES_PER_STEP"),
         (backlogs, "SORT_CHUNK"),
     ):

@@ -22,7 +22,7 @@ HIGH = priority_class("high", 100)
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "JOBS_PER_STEP", 2)
-    monkeypatch.setattr(closing, "SOME", 3)
+    monkeypatch.setattr(closing, "KEYS_PER_STEP", 3)
 
 
 def waiting(where: str) -> World:
@@ -84,7 +84,7 @@ def test_keys_of_several_sources_are_merged_in_order_without_duplicates(
     world = World(node("n1"))
     session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(closing, "SOME", 2)
+        patch.setattr(closing, "KEYS_PER_STEP", 2)
         steps = closing.in_order(session, [(keys, meant.intersection) for keys, meant in sources])
         found: Any = None
         while found is None:

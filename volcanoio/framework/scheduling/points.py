@@ -272,7 +272,7 @@ class JobEnqueueable(Protocol):
     """
 
     def job_enqueueable(self, job: Job) -> Verdict:
-        """Return the vote; a rejection's message and details are the text of the PodGroup's condition and event."""
+        """Return the vote; a rejection's message and details are the text of the PodGroup's condition and Event."""
         ...
 
 

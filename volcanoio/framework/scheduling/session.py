@@ -257,7 +257,7 @@ class Statement(Protocol):
         ...
 
     def rollback(self, savepoint: Any, *, record_attempts: bool = False) -> None:
-        """Undo everything since a savepoint, bit by bit; later savepoints become invalid.
+        """Undo everything since a savepoint, exactly; later savepoints become invalid.
 
         `record_attempts`: keep for messages where tasks would have been placed, as `discard` does.
         """

@@ -34,15 +34,15 @@ class Inputs:
     def observe(self, event: Observed) -> bool:
         """Add, update or delete an object; return whether a reader can see a difference."""
         obj = event.obj
-        known = self._objects.setdefault(event.resource, {})
+        objects = self._objects.setdefault(event.resource, {})
         key = obj.metadata.key
-        old = known.get(key)
+        old = objects.get(key)
         if event.change is Change.GONE:
             if old is None or old.metadata.uid != obj.metadata.uid:
                 return False
-            del known[key]
+            del objects[key]
         else:
-            known[key] = obj
+            objects[key] = obj
             if old is not None and _same(old, obj):
                 return False
         self._versions[event.resource] = self._versions.get(event.resource, 0) + 1
@@ -59,9 +59,9 @@ class Inputs:
 
     def observe_facts(self, event: FactsSaid) -> bool:
         """Update the facts of a source; return whether a reader can see a difference."""
-        known = self._facts.get(event.source, {})
-        facts = dict(event.facts) if event.whole else {**known, **event.facts}
-        if (facts := {key: fact for key, fact in facts.items() if fact is not None}) == known:
+        before = self._facts.get(event.source, {})
+        facts = dict(event.facts) if event.whole else {**before, **event.facts}
+        if (facts := {key: fact for key, fact in facts.items() if fact is not None}) == before:
             return False
         self._facts[event.source] = facts
         self._versions[event.source] = self._versions.get(event.source, 0) + 1
@@ -69,11 +69,11 @@ class Inputs:
 
     def facts(self, source: str) -> Mapping[str, Any]:
         """Return the facts of a source by key."""
-        return _NO_FACTS if (known := self._facts.get(source)) is None else MappingProxyType(known)
+        return _NO_FACTS if (facts := self._facts.get(source)) is None else MappingProxyType(facts)
 
     def objects(self, resource: str) -> Mapping[str, ApiObject]:
         """Return a live, read-only view of the objects of a resource by key."""
-        return _NOTHING if (known := self._objects.get(resource)) is None else MappingProxyType(known)
+        return _NOTHING if (objects := self._objects.get(resource)) is None else MappingProxyType(objects)
 
     def version(self, resource: str) -> int:
         """Return the version of a resource's objects."""
@@ -86,9 +86,9 @@ class Inputs:
     def dump(self) -> dict[str, Any]:
         """Return all objects, facts and versions for a state dump."""
         return {
-            resource: {"version": self.version(resource), "objects": dict(known)}
-            for resource, known in self._objects.items()
-            if known
+            resource: {"version": self.version(resource), "objects": dict(objects)}
+            for resource, objects in self._objects.items()
+            if objects
         } | {source: {"version": self.version(source), "facts": facts} for source, facts in self._facts.items()}
 
 

@@ -118,7 +118,8 @@ _PENDING_AT, _ALLOCATED_AT, _PIPELINED_AT, _BINDING_AT, _BOUND_AT, _RUNNING_AT, 
     _STATUSES
 )
 _OCCUPIES_QUEUE = tuple(
-    held or status is TaskStatus.PIPELINED for held, status in zip(_IS_ALLOCATED, TaskStatus, strict=True)
+    is_allocated or status is TaskStatus.PIPELINED
+    for is_allocated, status in zip(_IS_ALLOCATED, TaskStatus, strict=True)
 )
 _IS_READY = tuple(status in ALLOCATED_STATUSES or status is TaskStatus.SUCCEEDED for status in TaskStatus)
 
@@ -258,14 +259,14 @@ class JobCounts:
             self.count_requested(first, -number)
             return
         self.ready_count += number
-        held = self.allocated
-        queue_held = {} if queue is None else queue.allocated
-        had, queue_had = held.get, queue_held.get
+        allocated = self.allocated
+        queue_allocated = {} if queue is None else queue.allocated
+        before, queue_before = allocated.get, queue_allocated.get
         for name, amount in first.shape.requests.items():
             if number != 1:
                 amount *= number
-            held[name] = had(name, 0) + amount
-            queue_held[name] = queue_had(name, 0) + amount
+            allocated[name] = before(name, 0) + amount
+            queue_allocated[name] = queue_before(name, 0) + amount
 
     def count_forgotten(self, tasks: Sequence[TaskInfo], before: TaskStatus) -> None:
         """Count Allocated or Pipelined tasks of one role and shape that are Pending again."""

@@ -81,8 +81,8 @@ class JobChanges:
 
     def _forget(self, reader: _Reader) -> None:
         self._readers = [one for one in self._readers if one is not reader]
-        for owner, found in list(self._by_owner.items()):
-            if found is reader:
+        for owner, its_reader in list(self._by_owner.items()):
+            if its_reader is reader:
                 del self._by_owner[owner]
 
 
@@ -272,10 +272,10 @@ class Ledger:
 
     def jobs_in_phase(self, phase: str) -> list[JobInfo]:
         """Return the schedulable jobs of a phase, sorted by key; cached until one enters or leaves."""
-        if (known := self._sorted.get(phase)) is None:
+        if (jobs := self._sorted.get(phase)) is None:
             members = self.jobs_by_phase.get(phase, {})
-            known = self._sorted[phase] = [members[key] for key in sorted(members)]
-        return known
+            jobs = self._sorted[phase] = [members[key] for key in sorted(members)]
+        return jobs
 
     def add_task(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
         """Add a new task."""

@@ -404,8 +404,8 @@ class NodeColumns(CpuMemoryColumns):
         if start + number <= LOG_SIZE:
             self._log[start : start + number] = rows
         elif number <= LOG_SIZE:
-            left = LOG_SIZE - start
-            self._log[start:], self._log[: number - left] = rows[:left], rows[left:]
+            at_end = LOG_SIZE - start
+            self._log[start:], self._log[: number - at_end] = rows[:at_end], rows[at_end:]
 
     def amounts(self, row: int) -> AmountsRow:
         """Return the current amounts of a row that scorers read."""

@@ -26,16 +26,16 @@ def claim_names(pod: Pod) -> tuple[ClaimName, ...]:
 
     The claim of an ephemeral volume is named after the pod and the volume.
     """
-    found: dict[str, ClaimName] = {}
+    claims: dict[str, ClaimName] = {}
     for volume in pod.spec.volumes:
         if (source := volume.get("persistentVolumeClaim")) is not None:
             key = f"{pod.metadata.namespace}/{source.get('claimName', '')}"
-            found.setdefault(key, ClaimName(key, ""))
+            claims.setdefault(key, ClaimName(key, ""))
         elif volume.get("ephemeral") is not None:
             name = f"{pod.metadata.name}-{volume.get('name', '')}"
             key = f"{pod.metadata.namespace}/{name}"
-            found.setdefault(key, ClaimName(key, pod.metadata.uid))
-    return tuple(found.values())
+            claims.setdefault(key, ClaimName(key, pod.metadata.uid))
+    return tuple(claims.values())
 
 
 def job_key(pod: Pod) -> str:

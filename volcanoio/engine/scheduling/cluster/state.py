@@ -309,8 +309,8 @@ class ClusterState:
 
     def _namespace_labels(self, name: str) -> Mapping[str, str]:
         """Return the labels of a namespace, with the name label that API servers add."""
-        known = self.inputs.objects(kinds.NAMESPACE.resource).get(name)
-        return {NAMESPACE_NAME: name, **(known.metadata.labels if known else {})}
+        namespace = self.inputs.objects(kinds.NAMESPACE.resource).get(name)
+        return {NAMESPACE_NAME: name, **(namespace.metadata.labels if namespace else {})}
 
     def _forget_group(self, job: JobInfo) -> None:
         self.reservations.release(job.key)
@@ -361,8 +361,8 @@ class ClusterState:
 
     def _priority(self, class_name: str) -> int:
         """Return the value of a PriorityClass, else of the global default, else 0."""
-        if (known := self.priority_classes.get(class_name)) is not None:
-            return known.value
+        if (priority_class := self.priority_classes.get(class_name)) is not None:
+            return priority_class.value
         return max((item.value for item in self.priority_classes.values() if item.global_default), default=0)
 
     def _bind_refused(self, event: BindRefused) -> bool:

@@ -310,8 +310,8 @@ class VolumeIndex:
         return ""
 
     def _storage_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        found = self._inputs.objects(CLASSES).get(_class_name(claim))
-        return found if isinstance(found, StorageClass) else None
+        storage_class = self._inputs.objects(CLASSES).get(_class_name(claim))
+        return storage_class if isinstance(storage_class, StorageClass) else None
 
     def _counted_volume(self, key: str) -> CountedVolume:
         """Return the counted volume: the driver of the claim's volume, else its class's provisioner."""

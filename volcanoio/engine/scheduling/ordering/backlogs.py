@@ -277,14 +277,14 @@ def build_uncached_backlogs(
     jobs: Iterable[JobInfo], new_order: Callable[[], PriorityQueue[JobInfo]]
 ) -> Generator[None, None, dict[str, UncachedBacklog]]:
     """Return jobs by queue, sorted in steps."""
-    found: dict[str, UncachedBacklog] = {}
+    backlogs: dict[str, UncachedBacklog] = {}
     for number, job in enumerate(jobs):
         if not number % JOBS_PER_STEP:
             yield
-        if (backlog := found.get(job.queue)) is None:
-            backlog = found[job.queue] = UncachedBacklog(new_order())
+        if (backlog := backlogs.get(job.queue)) is None:
+            backlog = backlogs[job.queue] = UncachedBacklog(new_order())
         backlog.add(job)
-    return found
+    return backlogs
 
 
 SINGLE_PODS_PER_STEP = 64

@@ -13,7 +13,7 @@ from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.session.context import Budget, CycleStats
 from volcanoio.engine.scheduling.session.session import CycleSession
-from volcanoio.engine.scheduling.session.single_pods import NAME, place_single_pods
+from volcanoio.engine.scheduling.session.single_pods import SINGLE_PODS, place_single_pods
 from volcanoio.engine.scheduling.status.closing import close
 from volcanoio.engine.scheduling.status.explanation import STATUS_TITLES, UNSETTLED, group_text, missing_group_text
 from volcanoio.framework.effects import Patch
@@ -153,10 +153,10 @@ def run_cycle(
         cut_at, questions = yield from _run_actions(session)
         if state.ledger.pending_single_pods and not questions:  # also after a cut: gangs must not starve single pods
             try:
-                yield from _checkpoints(session, NAME, place_single_pods(session))
+                yield from _checkpoints(session, SINGLE_PODS, place_single_pods(session))
             except Unanswered as waiting:
                 questions = _break_off(session, waiting)
-            cut_at = cut_at or (NAME if session.is_cut_short else "")
+            cut_at = cut_at or (SINGLE_PODS if session.is_cut_short else "")
         session.questions.is_answering = False
         if not cut_at:  # the cycle after a cut needs the same answers
             state.answers.clear()

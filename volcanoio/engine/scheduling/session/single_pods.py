@@ -7,13 +7,13 @@ from volcanoio.engine.scheduling.session.session import CycleSession, use_shapes
 from volcanoio.engine.scheduling.status.pod_conditions import report_single_pod
 from volcanoio.framework.scheduling.session import Run
 
-ALWAYS = 64
+MIN_TRIED_PODS = 64
 """Pods tried even if gangs used up the cycle's budget, so that single pods do not starve."""
-PASSED = 16
+SKIPPED_PER_STEP = 16
 """Unschedulable pods skipped in one step."""
-SOME = 0.25
+ORDERING_EFFORT = 0.25
 """Effort counted for each step of ordering pods, in evaluations of all nodes."""
-NAME = "single pods"
+SINGLE_PODS = "single pods"
 """`CycleResult.cut_at` of a cycle that was cut short while placing single pods."""
 
 
@@ -24,20 +24,20 @@ def place_single_pods(session: CycleSession) -> Iterator[None]:
     """
     order = session.state.single_pod_order
     for _ in order.begin():
-        session.state.placer.add_effort(SOME)
+        session.state.placer.add_effort(ORDERING_EFFORT)
         yield
-    failed = session.state.failed_attempts.setdefault(NAME, set())
+    failed = session.state.failed_attempts.setdefault(SINGLE_PODS, set())
     session.failed_jobs.clear()
-    tried = passed = 0
+    tried = skipped = 0
     for job in order:
         task = next(iter(job.pending.values()))
         if task.is_gated or task.retry_at > session.now or job.key in failed or session.is_unschedulable(job):
-            passed += 1
-            if not passed % PASSED:
+            skipped += 1
+            if not skipped % SKIPPED_PER_STEP:
                 yield
             continue
         tried += 1
-        if tried > ALWAYS and session.is_budget_exhausted():
+        if tried > MIN_TRIED_PODS and session.is_budget_exhausted():
             failed.update(session.failed_jobs)
             return
         _place(session, job, task)

@@ -1,4 +1,4 @@
-"""A statement: placements and evictions of one job that are committed or discarded as a whole.
+"""A statement: placements of one job, and evictions for it, that are committed or discarded as a whole.
 
 At its commit binds and evictions go to the outbox, and pipelined tasks get their nominations.
 """
@@ -20,7 +20,10 @@ from volcanoio.model import kinds
 
 
 def send_evictions(session: SessionContext, evicted: Sequence[EvictedTask]) -> None:
-    """Send the evictions of tasks, which are Releasing already, with an event on each pod and once per PodGroup."""
+    """Put evictions of tasks, which are Releasing already, into the outbox, with Events of the pods and PodGroups.
+
+    There is one Kubernetes Event for each pod and one for each PodGroup.
+    """
     reported: set[str] = set()
     put, evicting, nodes = session.outbox.put, session.state.pods.evicting, session.nodes
     for task, _, reason, _ in evicted:
@@ -32,28 +35,31 @@ def send_evictions(session: SessionContext, evicted: Sequence[EvictedTask]) -> N
         if task.job_info is not None and task.job_info.has_group and task.job not in reported:
             reported.add(task.job)
             put(record_event(kinds.POD_GROUP, task.job_info.group, "Evict", reason))
-        said = f"Pod is evicted, because of {reason}"
-        put(record_event(kinds.POD, task.pod, "Evict", said, type_="Warning"))
+        message = f"Pod is evicted, because of {reason}"
+        put(record_event(kinds.POD, task.pod, "Evict", message, type_="Warning"))
         nodes.mark_freed(nodes.rows[task.node])
     session.stats.record_evictions(evicted[0].reason, len(evicted))
 
 
 def nominate(
-    session: SessionContext, evicted: Sequence[EvictedTask], pipelined: Sequence[TaskInfo], paid: Sequence[TaskInfo]
+    session: SessionContext,
+    evicted: Sequence[EvictedTask],
+    pipelined: Sequence[TaskInfo],
+    preemptors: Sequence[TaskInfo],
 ) -> None:
-    """Nominate pipelined tasks on their nodes; those that needed evictions get it in their pods' status too."""
+    """Nominate pipelined tasks on their nodes; for preemptors also write `nominatedNodeName` of their pods."""
     victims = {entry.task.uid for entry in evicted}
     for task in pipelined:
         session.state.nominations.nominate(task, task.node, victims)
         session.outbox.nominated_tasks.append(task)
-    for task in paid:
+    for task in preemptors:
         if task.pod.status.nominated_node_name == task.node:
             continue
         session.outbox.put(pod_status_patch(task.pod, {"nominatedNodeName": task.node}))
 
 
 class JobStatement:
-    """Implements `session.Statement`. Room reserved for the job is released to it at the start."""
+    """Implements `session.Statement`. Room reserved for the job stops counting when the statement begins."""
 
     __slots__ = ("_job", "_log", "_preemptors", "_session")
 
@@ -133,23 +139,23 @@ class JobStatement:
         return placed
 
     def pipeline_on(self, task: TaskInfo, node: str, *, evicted: bool) -> None:
-        """Pipeline a pending task on a given node where it fits; `evicted`: the statement evicted for it."""
+        """Pipeline a pending task on a given node where it fits; `evicted`: the statement evicted tasks for it."""
         session = self._session
         session.plugin_tables.log = self._log
         row, victim_columns = session.nodes.rows[node], session.state.victim_columns
-        known = victim_columns.is_current(row)
+        is_current = victim_columns.is_current(row)
         session.state.placer.assume(task, TaskStatus.PIPELINED, row, self._log.assumed)
-        if known:
+        if is_current:
             victim_columns.apply_change(row)
         self._notify_allocated(task.shape, 1)
         session.plugin_tables.log = None
         if evicted:
             self._preemptors.append(task)
 
-    def pipeline_on_rows(self, tasks: Sequence[TaskInfo], rows: Sequence[int], held: list[Reservation]) -> None:
-        """Pipeline alike tasks on rows where their room was reserved."""
+    def pipeline_on_rows(self, tasks: Sequence[TaskInfo], rows: Sequence[int], released: list[Reservation]) -> None:
+        """Pipeline alike tasks on rows whose room was reserved for them; a discard restores `released`."""
         session, log = self._session, self._log
-        log.released.append((self._job.key, held))
+        log.released.append((self._job.key, released))
         by_role: dict[str, tuple[list[TaskInfo], list[int]]] = {}
         for task, row in zip(tasks, rows, strict=True):
             alike = by_role.setdefault(task.role, ([], []))
@@ -170,7 +176,7 @@ class JobStatement:
         return self._log.savepoint()
 
     def rollback(self, mark: Savepoint, *, record_attempts: bool = False) -> None:
-        """Undo everything since a savepoint, bit by bit; later savepoints become invalid."""
+        """Undo everything since a savepoint, exactly; later savepoints become invalid."""
         if record_attempts:
             self._record_outcomes(self._log.assumed[mark.assumed :])
         self._log.rollback_to(mark, self._session.state.ledger)
@@ -191,10 +197,10 @@ class JobStatement:
         session = self._session
         ledger = session.state.ledger
         before, victim_columns, row = task.status, session.state.victim_columns, ledger.columns.rows.get(task.node, -1)
-        known = row >= 0 and victim_columns.is_current(row)
+        is_current = row >= 0 and victim_columns.is_current(row)
         self._log.evicted.append(EvictedTask(task, before, reason, task.job not in ledger.dirty))
         ledger.evict(task)
-        if known:
+        if is_current:
             victim_columns.apply_change(row, task if before in EVICTABLE else None)
         session.plugin_tables.log = self._log
         if task.job_info is not None and task.job_info.queue_info is not None:
@@ -233,7 +239,7 @@ class JobStatement:
         session.plugin_tables.log = None
 
     def commit(self) -> None:
-        """Send the evictions, and bind the allocated tasks as one batch; pipelined tasks stay until the close."""
+        """Put the evictions and one batch of binds into the outbox; pipelined tasks stay until the close."""
         session, job, log = self._session, self._job, self._log
         session.failed_jobs.discard(job.key)
         if job.pending:
@@ -253,8 +259,8 @@ class JobStatement:
             ledger.bind(job, allocated)
             session.outbox.bind(job.key, self._bind_requests(allocated))
             session.stats.record_bound(len(allocated))
-        for key, lifted in log.released:
-            session.state.reservations.reserve_again(key, lifted, len(job.pending))
+        for key, released in log.released:
+            session.state.reservations.reserve_again(key, released, len(job.pending))
         log.clear()
         self._session.open_logs.remove(log)
         if pipelined:
@@ -266,7 +272,7 @@ class JobStatement:
         """Return the binds of tasks with their pre-bind steps."""
         rules, prebinding = self._session.rules, self._session.state.prebinding
         shape, binds = None, []
-        for task in tasks:
+        for task in tasks:  # fast path: no task has steps
             if task.shape is not shape:
                 shape = task.shape
                 if rules.prebinds(task):
@@ -292,7 +298,7 @@ class JobStatement:
         self._session.open_logs.remove(self._log)
 
     def _record_outcomes(self, tasks: Sequence[TaskInfo]) -> None:
-        """Record for messages where tasks had a node."""
+        """Record for messages the status and node that tasks had."""
         outcomes = self._job.attempts.outcomes
         for task in tasks:
             outcomes[task.uid] = (task.status, task.node)
@@ -300,8 +306,8 @@ class JobStatement:
     def keep_until_close(self) -> None:
         """Keep the operations until the session closes; unused reservations of the job are restored."""
         self._session.failed_jobs.discard(self._job.key)
-        for key, lifted in self._log.released:
-            self._session.state.reservations.reserve_again(key, lifted, len(self._job.pending))
+        for key, released in self._log.released:
+            self._session.state.reservations.reserve_again(key, released, len(self._job.pending))
         self._log.released.clear()
         self._session.state.ledger.changes.mark(self._job)
         self._session.open_logs.remove(self._log)

@@ -1,4 +1,4 @@
-"""The close of a session: writes PodGroup phases, conditions and events, and the status of queues.
+"""The close of a session: writes PodGroup phases and conditions, Kubernetes Events, and the status of queues.
 
 Only jobs are reviewed that changed, or whose reason for waiting may have changed.
 """
@@ -32,15 +32,15 @@ from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGrou
 def write_queues(session: CycleSession) -> None:
     """Write allocated amounts that changed, at most once per period and queue."""
     queues = session.state.ledger.existing_queues
-    for name, held in sorted(_held(queues).items()):
+    for name, allocated in sorted(_allocated_with_descendants(queues).items()):
         queue = queues[name]
         last = queue.status_allocated if queue.allocated_in_flight is None else queue.allocated_in_flight
-        if held == last or session.now < queue.allocated_written_at + session.period:
+        if allocated == last or session.now < queue.allocated_written_at + session.period:
             continue
-        queue.allocated_in_flight, queue.allocated_written_at = held, session.now
+        queue.allocated_in_flight, queue.allocated_written_at = allocated, session.now
         listed: dict[str, str | None] = dict.fromkeys(queue.object.status.allocated)
         listed.update(dict.fromkeys(last))
-        listed.update(resource_list({CPU: 0, MEMORY: 0, **held}))
+        listed.update(resource_list({CPU: 0, MEMORY: 0, **allocated}))
         session.outbox.put(
             Patch(
                 resource=kinds.QUEUE.resource,
@@ -53,7 +53,7 @@ def write_queues(session: CycleSession) -> None:
         )
 
 
-def _held(queues: Mapping[str, QueueInfo]) -> dict[str, dict[str, int]]:
+def _allocated_with_descendants(queues: Mapping[str, QueueInfo]) -> dict[str, dict[str, int]]:
     """Return what is allocated to each queue and its descendants; a missing or circular parent ends the chain."""
     total: dict[str, dict[str, int]] = {name: {} for name in queues}
     for name, queue in queues.items():
@@ -66,7 +66,7 @@ def _held(queues: Mapping[str, QueueInfo]) -> dict[str, dict[str, int]]:
     return total
 
 
-SOME, EFFORT = 2048, 1.0
+KEYS_PER_STEP, STEP_EFFORT = 2048, 1.0
 """Number of keys selected and sorted in one step, and its effort in evaluations of all nodes."""
 Source: TypeAlias = tuple[Iterable[Any], Callable[[list[Any]], set[str]]]
 """Entries of jobs, and a function that returns the keys of the selected jobs among some of these entries."""
@@ -77,12 +77,12 @@ def changed_or_due(session: CycleSession) -> list[Source]:
     ledger, now, listed = session.state.ledger, session.now, session.state.ledger.schedulable_jobs
     dirty, put_off, revisit, backlog = ledger.dirty, ledger.deferred, session.state.revisit_at, ledger.pending_jobs
 
-    def there(keys: list[str]) -> set[str]:
+    def schedulable(keys: list[str]) -> set[str]:
         return {key for key in keys if key in listed}
 
     if not session.is_cut_short:
         due: Source = revisit.items(), lambda some: {key for key, at in some if at <= now and key in listed}
-        return [due, (dirty, there), (put_off, there)]
+        return [due, (dirty, schedulable), (put_off, schedulable)]
     tried, unfinished = session.attempted_jobs, session.partly_placed_jobs
 
     def due_or_new(keys: list[str]) -> set[str]:
@@ -94,7 +94,7 @@ def changed_or_due(session: CycleSession) -> list[Source]:
         }
 
     # a cycle that was cut short has no new result for jobs that it did not try or has not finished
-    found: list[Source] = [
+    sources: list[Source] = [
         (tried, due_or_new),
         (dirty, lambda keys: {key for key in keys if key not in backlog and key in listed}),
     ]
@@ -103,8 +103,8 @@ def changed_or_due(session: CycleSession) -> list[Source]:
             revisit.items(),
             lambda some: {key for key, at in some if at <= now and key not in backlog and key in listed},
         )
-        found.append(due_waiting)
-    return found
+        sources.append(due_waiting)
+    return sources
 
 
 def orphaned(session: CycleSession) -> list[Source]:
@@ -118,20 +118,20 @@ def in_order(session: CycleSession, sources: Iterable[Source]) -> Generator[None
     """Return the selected keys, sorted, each once."""
     parts: list[list[str]] = []
     seen: set[str] = set()
-    for every, meant in sources:
-        left = iter(every)
-        while some := list(islice(left, SOME)):
-            if new := meant(some):
+    for every, select in sources:
+        entries = iter(every)
+        while some := list(islice(entries, KEYS_PER_STEP)):
+            if new := select(some):
                 new -= seen
                 seen |= new
                 parts.append(sorted(new))
-            if len(some) == SOME:
-                session.state.placer.add_effort(EFFORT)
+            if len(some) == KEYS_PER_STEP:
+                session.state.placer.add_effort(STEP_EFFORT)
                 yield
     return merge(*parts) if len(parts) != 1 else iter(parts[0])
 
 
-SLICE = 64
+JOBS_PER_CLOSE = 64
 """Number of jobs passed to plugins per call at the close."""
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 *_, _BINDING, _BOUND, _RUNNING, _RELEASING, _SUCCEEDED, _FAILED, _UNKNOWN = range(len(TaskStatus))
@@ -169,7 +169,7 @@ def _review_changed(session: CycleSession) -> Generator[None, None, list[JobInfo
     keys = yield from in_order(session, changed_or_due(session))
     reviewed: list[JobInfo] = []
     while True:
-        session.jobs_to_review = [ledger.schedulable_jobs[key] for key in islice(keys, SLICE)]
+        session.jobs_to_review = [ledger.schedulable_jobs[key] for key in islice(keys, JOBS_PER_CLOSE)]
         if reviewed and not session.jobs_to_review:
             break
         for closes in session.rules.closes:
@@ -178,7 +178,7 @@ def _review_changed(session: CycleSession) -> Generator[None, None, list[JobInfo
             _review(session, job, session.period)
             yield
         reviewed += session.jobs_to_review
-        if len(session.jobs_to_review) < SLICE:
+        if len(session.jobs_to_review) < JOBS_PER_CLOSE:
             break
     session.jobs_to_review = ()
     return reviewed
@@ -205,7 +205,7 @@ def _orphan(session: CycleSession, job: JobInfo) -> None:
 
 
 def _review(session: CycleSession, job: JobInfo, period: float) -> None:
-    """Write the status, conditions and events of one job, and set when it is reviewed again if nothing changes."""
+    """Write the status, conditions and Kubernetes Events of one job, and set when its next review is due."""
     conditions = session.conditions.pop(job.key, {})
     if (refusal := session.enqueue_rejections.get(job.key)) is not None and not _is_placed(job):
         conditions.pop(SCHEDULED, None)
@@ -217,7 +217,7 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
     job.pending_since = _since(job.pending_since, bool(job.pending), session.now)
     lasting = job.not_ready_since is not None and session.now - job.not_ready_since >= period
     waited = job.pending_since is not None and session.now - job.pending_since >= period
-    before, said = job.status, session.outbox.non_bind_count
+    before, count_before = job.status, session.outbox.non_bind_count
     postponed = not _write_status(session, job, conditions, lasting, period)
     if lasting:
         _report_group(session, job, period)
@@ -228,14 +228,14 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
     unfinished = session.is_cut_short and job.key in session.partly_placed_jobs
     if job.pending or job.counts[TaskStatus.ALLOCATED] or job.counts[TaskStatus.PIPELINED]:
         report_pods(session, job, lasting=(lasting or (waited and not short)) and not unfinished, period=period)
-    if session.outbox.non_bind_count != said:
+    if session.outbox.non_bind_count != count_before:
         job.reported_at = session.now
     if short or job.pending or postponed:
         reported = (lasting or not short) and (waited or not job.pending) and session.now >= job.reported_at + period
-        rest = _repeat(job) if reported and not postponed else period
+        delay = _repeat(job) if reported and not postponed else period
         if unfinished:
-            rest = UNFINISHED_SECONDS
-        session.state.revisit_at[job.key] = session.now + rest
+            delay = UNFINISHED_SECONDS
+        session.state.revisit_at[job.key] = session.now + delay
     else:
         session.state.revisit_at.pop(job.key, None)
 
@@ -250,11 +250,11 @@ def _repeat(job: JobInfo) -> float:
     return jittered(REPEAT_SECONDS, job.key)
 
 
-def _since(known: float | None, holds: bool, now: float) -> float | None:
+def _since(since: float | None, holds: bool, now: float) -> float | None:
     """Return since when a condition holds without interruption; None if it does not hold."""
     if not holds:
         return None
-    return now if known is None else known
+    return now if since is None else since
 
 
 def _write_status(
@@ -333,19 +333,19 @@ def _conditions(
         if kind == UNSCHEDULABLE and (not lasting or session.now < job.condition_at + period):
             continue
         message = text if isinstance(text, str) else text()
-        known = next((entry for entry in result if entry.type == kind), None)
-        newest = bool(result) and result[-1] is known
-        same = known is not None and newest and (known.status, known.reason) == ("True", reason)
+        old = next((entry for entry in result if entry.type == kind), None)
+        newest = bool(result) and result[-1] is old
+        same = old is not None and newest and (old.status, old.reason) == ("True", reason)
         if kind == UNSCHEDULABLE:
-            if same and known is not None and not _is_dated(session, job, known.message, message):
+            if same and old is not None and not _is_dated(session, job, old.message, message):
                 continue
             message = with_details(message, _details(session, job))
-        if same and known is not None and known.message == message:
+        if same and old is not None and old.message == message:
             continue
         if kind == UNSCHEDULABLE:
             job.condition_at = session.now
-        if known is not None:
-            result.remove(known)
+        if old is not None:
+            result.remove(old)
         result.append(
             PodGroupCondition(
                 type=kind,

@@ -1,4 +1,4 @@
-"""The status of pods that fit no node: the PodScheduled condition and a FailedScheduling event."""
+"""The status of pods that fit no node: the PodScheduled condition and a FailedScheduling Event."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ SCHEDULER_ERROR = "SchedulerError"
 
 
 def report_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: float) -> None:
-    """Write conditions and events of a job's unplaced tasks: a refused bind at once, other reasons once they last."""
+    """Write conditions and Events of unplaced tasks: a refused bind at once, other reasons once they last."""
     if not lasting and not any(task.bind_refusal for task in job.members.values()):
         return
     gang = ""
@@ -73,12 +73,12 @@ def _unplaced(job: JobInfo) -> list[TaskInfo]:
 
 
 def _report(session: CycleSession, task: TaskInfo, reason: str, message: str, period: float) -> None:
-    if (known := task.condition) is None:
-        known = next(
+    if (last := task.condition) is None:
+        last = next(
             ((entry.reason, entry.message) for entry in task.pod.status.conditions if entry.type == "PodScheduled"),
             None,
         )
-    if known == (reason, message) or session.now < task.condition_at + period:
+    if last == (reason, message) or session.now < task.condition_at + period:
         return
     session.state.pods.tasks_with_condition[f"{task.namespace}/{task.name}"] = task
     task.condition, task.condition_at = (reason, message), session.now
