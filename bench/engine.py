@@ -119,7 +119,7 @@ def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int)
         run.longest_cycle = max(run.longest_cycle, ended - started)
         run.seconds += ended - started
         bound += result.stats.bound
-        if bound >= pods or (not result.cut_at and not result.stats.bound):
+        if bound >= pods or (not result.cut_action and not result.stats.bound):
             run.peak_memory = peak_memory()
             return run
 

@@ -76,7 +76,7 @@ class BinderOptions:
 
 
 class Binder:
-    """Sender of binds, used as a context manager: leaving it cancels requests. Binds are sent while `fence()` is True."""
+    """Sender of binds while `fence()` is True. It is a context manager: leaving it cancels requests."""
 
     def __init__(
         self,

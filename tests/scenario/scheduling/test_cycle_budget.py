@@ -57,7 +57,7 @@ def test_a_cycle_is_cut_between_gangs_and_the_next_cycle_continues_after_the_cut
         *pods("b", 2, "b", cpu="1"),
     )
     result = world.cycle(budget=AfterJobs(1))
-    assert (result.cut_at, world.batches) == ("allocate", [["a-0", "a-1"]])
+    assert (result.cut_action, world.batches) == ("allocate", [["a-0", "a-1"]])
     world.echo()
     world.run()
     assert world.batches == [["a-0", "a-1"], ["b-0", "b-1"]]
@@ -71,7 +71,7 @@ def test_after_a_cycle_cut_in_enqueue_allocate_comes_first() -> None:
         *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(5)),
         conf=TIME_DEPENDENT_ENQUEUE,
     )
-    assert world.cycle(budget=AfterJobs(3)).cut_at == "enqueue"
+    assert world.cycle(budget=AfterJobs(3)).cut_action == "enqueue"
     assert not world.batches
     world.cycle(budget=AfterJobs(3))
     assert world.batches == [["in-0"]]
@@ -98,7 +98,7 @@ def test_jobs_whose_enqueue_refusal_is_certain_do_not_use_the_budget() -> None:
         *pods("in", 1, "in", cpu="1"),
         *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(50)),
     )
-    assert world.cycle(budget=AfterJobs(3)).cut_at == ""
+    assert world.cycle(budget=AfterJobs(3)).cut_action == ""
     assert world.batches == [["in-0"]]
     assert all(world.state.ledger.jobs[f"ns/big-{at}"].attempts.enqueue_refusal for at in range(50))
 

@@ -183,7 +183,7 @@ def test_a_cycle_with_open_requests_changes_no_task() -> None:
     world = AnsweredWorld(*NODES, *gang, arguments="extender.jobReadyVerb: ready", server=lambda *_: {"status": True})
     before = state_dump(world.state)["tasks"]
     result = world.one_cycle(CycleOpened(cycle=1, upto=0, seed=7, at=world.now, answering=True))
-    assert (result.cut_at, len(result.questions)) == ("allocate", 1)
+    assert (result.cut_action, len(result.questions)) == ("allocate", 1)
     assert world.binds == {}
     assert {uid: task["status"] for uid, task in state_dump(world.state)["tasks"].items()} == {
         uid: task["status"] for uid, task in before.items()

@@ -37,6 +37,6 @@ class Recorder(World):
         result = super().cycle(budget=budget)
         self.write(CycleOpened(cycle=self.cycles, upto=upto, seed=self.seed, at=now, period=self.period))
         self.write(Decided(cycle=self.cycles, decisions=tuple(self.last)))
-        boundaries = result.stats.budget_checks if result.cut_at else 0
-        self.write(CycleClosed(cycle=self.cycles, where=result.cut_at, boundaries=boundaries))
+        boundaries = result.stats.budget_checks if result.cut_action else 0
+        self.write(CycleClosed(cycle=self.cycles, where=result.cut_action, boundaries=boundaries))
         return result

@@ -66,28 +66,28 @@ class TimeBudget:
     """Time limit for the gangs of a cycle. At least one gang is always tried, so that every cycle makes progress.
 
     Time counts from the first gang boundary, and at most a fifth of the budget between two boundaries: otherwise
-    one-time work of an action (sorting a backlog of 100,000 jobs) would leave no time for its gangs. `cut_at` is the
-    boundary (counted from 1) at which the time was up, 0 before that.
+    one-time work of an action (sorting a backlog of 100,000 jobs) would leave no time for its gangs. `cut_boundary` is
+    the boundary (counted from 1) at which the time was up, 0 before that.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
-        self._left = seconds * clock.rate
-        self._most = self._left / 5
+        self._remaining = seconds * clock.rate
+        self._max_share = self._remaining / 5
         self._last = 0.0
-        self._asked = 0
-        self.cut_at = 0
+        self._checks = 0
+        self.cut_boundary = 0
 
     def check(self) -> bool:
-        """Return whether the time is up; once True, it stays True."""
-        self._asked += 1
+        """Count a boundary and return whether the time is up; once True, it stays True."""
+        self._checks += 1
         now = self._clock.monotonic()
-        if self._asked > 1:
-            self._left -= min(now - self._last, self._most)
-            if not self.cut_at and self._left <= 0:
-                self.cut_at = self._asked
+        if self._checks > 1:
+            self._remaining -= min(now - self._last, self._max_share)
+            if not self.cut_boundary and self._remaining <= 0:
+                self.cut_boundary = self._checks
         self._last = now
-        return bool(self.cut_at)
+        return bool(self.cut_boundary)
 
 
 OPENING, CLOSING = "open", "close"
@@ -142,7 +142,7 @@ class CycleMetrics:
             probe.observe(_OF_PLUGIN, seconds * _MILLISECONDS, plugin=plugin, OnSession="OnSessionOpen")
         for action, seconds in sorted(self._actions.items()):
             probe.observe("volcano_action_scheduling_latency_milliseconds", seconds * _MILLISECONDS, action=action)
-        probe.count("volcanoio_cycles_total", end="fault" if fault else "cut" if result.cut_at else "complete")
+        probe.count("volcanoio_cycles_total", end="fault" if fault else "cut" if result.cut_action else "complete")
         if stats.placed:
             probe.count("volcanoio_tasks_placed_total", stats.placed)
         if stats.binding_statements:

@@ -248,10 +248,10 @@ class Scheduler:
         self._metrics.open()
         result, fault = await self._decide(opened, budget, dispatcher)
         closed = CycleClosed(
-            cause=opened.seq, cycle=self._cycle, where=result.cut_at, boundaries=budget.cut_at, fault=fault
+            cause=opened.seq, cycle=self._cycle, where=result.cut_action, boundaries=budget.cut_boundary, fault=fault
         )
         self._bus.publish([closed])
-        self._pace.close(self._clock.monotonic(), cut=bool(result.cut_at), fault=bool(fault))
+        self._pace.close(self._clock.monotonic(), cut=bool(result.cut_action), fault=bool(fault))
         self._metrics.close(result, fault)
         self._check_setup(fault)
         if result.questions and asker is not None:
@@ -302,7 +302,7 @@ class Scheduler:
             )
             return CycleResult(), f"{type(error).__name__}: {error}"
         except anyio.get_cancelled_exc_class():
-            given_up = CycleClosed(cause=opened.seq, cycle=self._cycle, boundaries=budget.cut_at, stopped=points)
+            given_up = CycleClosed(cause=opened.seq, cycle=self._cycle, boundaries=budget.cut_boundary, stopped=points)
             self._bus.publish([given_up])
             raise
         finally:

@@ -122,11 +122,11 @@ class Checkpoint:
 class CycleResult:
     """The result of a cycle; its decisions are in the checkpoints.
 
-    `cut_at` is the action during which the cycle was cut short, "" if it was not; `snapshot` describes the session at
-    its close, if requested. `questions` had no answer yet and cut the cycle short; the next cycle waits for them.
+    `cut_action` is the action during which the cycle was cut short, "" if it was not; `snapshot` describes the session
+    at its close, if requested. `questions` had no answer yet and cut the cycle short; the next cycle waits for them.
     """
 
-    cut_at: str = ""
+    cut_action: str = ""
     stats: CycleStats = field(default_factory=CycleStats)
     snapshot: CycleSnapshot | None = None
     questions: tuple[Question, ...] = ()
@@ -150,15 +150,15 @@ def run_cycle(
     try:
         for opened in open_session(session):
             yield Checkpoint("", (), opened)
-        cut_at, questions = yield from _run_actions(session)
+        cut_action, questions = yield from _run_actions(session)
         if state.ledger.pending_single_pods and not questions:  # also after a cut: gangs must not starve single pods
             try:
                 yield from _checkpoints(session, SINGLE_PODS, place_single_pods(session))
             except Unanswered as waiting:
                 questions = _break_off(session, waiting)
-            cut_at = cut_at or (SINGLE_PODS if session.is_cut_short else "")
+            cut_action = cut_action or (SINGLE_PODS if session.is_cut_short else "")
         session.questions.is_answering = False
-        if not cut_at:  # the cycle after a cut needs the same answers
+        if not cut_action:  # the cycle after a cut needs the same answers
             state.answers.clear()
         yield from _checkpoints(session, "", close(session))
         snapshot = cycle_snapshot(session) if with_snapshot else None
@@ -168,7 +168,7 @@ def run_cycle(
         raise
     finally:
         session.undo()
-    return CycleResult(cut_at, session.stats, snapshot, questions)
+    return CycleResult(cut_action, session.stats, snapshot, questions)
 
 
 def open_session(session: CycleSession) -> Iterator[str]:
@@ -196,7 +196,7 @@ def _refresh(session: CycleSession) -> Iterator[None]:
         yield from nominations.open(session.now)
         if nominated != len(nominations.by_task):
             state.unschedulable.cluster_generation += 1
-    if nominations.jobs:
+    if nominations.jobs:  # of tasks that were nominated in earlier cycles
         session.urgent_jobs = {**state.bind_refused_jobs, **nominations.jobs}
     session.urgent_queues = {job.queue for job in session.urgent_jobs.values()}
 

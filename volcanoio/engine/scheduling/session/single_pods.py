@@ -14,7 +14,7 @@ SKIPPED_PER_STEP = 16
 ORDERING_EFFORT = 0.25
 """Effort counted for each step of ordering pods, in evaluations of all nodes."""
 SINGLE_PODS = "single pods"
-"""`CycleResult.cut_at` of a cycle that was cut short while placing single pods."""
+"""`CycleResult.cut_action` of a cycle that was cut short while placing single pods."""
 
 
 def place_single_pods(session: CycleSession) -> Iterator[None]:
