@@ -168,7 +168,7 @@ def _first(stages: tuple[tuple[Effect, ...], ...]) -> tuple[Effect, ...]:
 
 
 def _report(state: CapabilityState, queue: Queue, kind: str, reason: str, message: str) -> Step[CapabilityState]:
-    """Record an event on the queue, unless its message is the last reported one."""
+    """Record an Event on the queue, unless its message is the last reported one."""
     if state.last_message == message:
         return Step(state)
     record = record_event(kinds.QUEUE, queue, reason, message, type_=kind)

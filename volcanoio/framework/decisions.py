@@ -1,4 +1,4 @@
-"""Decisions of lifecycle policies: a closed family.
+"""Decisions of lifecycle policies: a closed family. Those of the scheduler are in `scheduling_effects`.
 
 `Act`, `Hold` and `Override` end the evaluation: no further policy is called. After `Alert` and `Annotate` the next
 policy is still called. Everything that must survive a restart of the controllers is stored on the Job before it takes
@@ -74,7 +74,7 @@ class Override(DecisionBase, frozen=True, kw_only=True):
     (`volcanoio.framework.overrides` reads it) in the same write as the intent of `action`, so that both take effect
     once. An Override equal to the stored one changes nothing, and only its action is carried out. The action does not
     count as a retry; its target is the event's pod, task or partition. PodGroup minResources follow. `reason` is
-    reported as an event. For PodsDue the action is SyncJob: the policies are called again once the value is stored.
+    reported as an Event. For PodsDue the action is SyncJob: the policies are called again once the value is stored.
     With `keep` the next job of this name in the namespace finds the value in `PolicyContext.learned`.
     """
 
@@ -94,7 +94,7 @@ class Annotate(DecisionBase, frozen=True, kw_only=True):
 
 
 class Alert(DecisionBase, frozen=True, kw_only=True):
-    """Record a Warning event on the job, count it, and post it to `webhook` if one is given.
+    """Record a Warning Event on the job, count it, and post it to `webhook` if one is given.
 
     An alert of one `key` ("" for the reason) is raised once in the life of a Job: it is stored on the Job first. The
     webhook receives a POST with a JSON body, repeated with back-off until it answers 2xx or a day has passed, also by a

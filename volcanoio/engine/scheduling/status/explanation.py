@@ -67,10 +67,10 @@ def fit_error(job: JobInfo, *, ready: bool) -> str:
 
 
 def group_text(job: JobInfo, *, ready: bool) -> str:
-    """The text of the PodGroup's Unschedulable event, and of pods that have no text of their own.
+    """The text of the PodGroup's Unschedulable Event, and of pods that have no text of their own.
 
-    It is that of the condition, where there is one: events of PodGroup and Job agree. Volcano counts the condition's
-    tasks that miss a place, and the event's that are pending.
+    It is that of the condition, where there is one: Events of PodGroup and Job agree. Volcano counts the condition's
+    tasks that miss a place, and the Event's that are pending.
     """
     if job.attempts.reason.code == QUEUE_NOT_FOUND:
         return job.attempts.reason.text
