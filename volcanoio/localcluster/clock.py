@@ -121,7 +121,10 @@ class Sleepers:
 
 
 class VirtualClock:
-    """A clock that a test moves: timers fire in order, and what one causes happens before the next."""
+    """Clock that a test advances.
+
+    Timers fire in order, and the effects of one happen before the next.
+    """
 
     rate = 1.0
     skips = False
@@ -274,7 +277,10 @@ class JumpingClock:
             self.jumps += 1
 
     def until_next(self) -> float | None:
-        """Return seconds until the next sleeper of any kind if time does not jump; None when there is none."""
+        """Return seconds until the next sleeper of any kind if time does not jump.
+
+        The result is None when there is none.
+        """
         moments = [m for m in (self._due.next(), self._idlers.next(), self._hearts.next()) if m is not None]
         return max(0.0, min(moments) - self.now()) if moments else None
 

@@ -16,7 +16,9 @@ AT_A_TIME = 64
 
 
 class Timers:
-    """Calls actions at their times, in order of time and then of registration. Actions are quick and do not raise.
+    """Scheduler of actions, in order of time and then of registration.
+
+    Actions are quick and do not raise.
 
     Those of `patient` ones look whether others have done something: time is not hurried for their sake.
     """

@@ -84,7 +84,10 @@ class InProcessTransport:
 
 
 async def _within(handling: Coroutine[Any, Any, Answer], timeout: float | None) -> Answer:  # noqa: ASYNC109 - the caller's
-    """Await the result; raises TimeoutError. Most requests finish without waiting, and need no timer."""
+    """Await the result.
+
+    Raises TimeoutError. Most requests finish without waiting, and need no timer.
+    """
     try:
         waiting = handling.send(None)
     except StopIteration as done:

@@ -283,7 +283,9 @@ class ApiServer:
 def install(
     server: ApiServer, *, logs: LogSource | None = None, clock: TimeOfDay | None = None, figures: Figures | None = None
 ) -> None:
-    """Add discovery, OpenAPI, version, health, reviews, metrics and tables, and pod logs if they have a source.
+    """Add the routes beside those of resources.
+
+    Discovery, OpenAPI, version, health, reviews, metrics and tables, and pod logs if they have a source.
 
     `figures` returns the metrics of the process's other components, for /metrics.
     """

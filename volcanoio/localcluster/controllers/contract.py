@@ -18,7 +18,10 @@ BURST = 500
 
 
 class ClusterController(Reconciler):
-    """A controller of the local cluster: lazy, as most clusters have no use for most controllers, and pods are many."""
+    """Lazy controller of the local cluster.
+
+    Most clusters do not use most controllers, and pods are many.
+    """
 
     is_lazy = True
 
@@ -46,5 +49,8 @@ def deleting(kind: Kind, owner: ApiObject, pod: Pod) -> Write:
 
 
 def patching(kind: Kind, obj: ApiObject, patch: dict[str, Any]) -> Write:
-    """Return the write that changes an object; refused when it is no longer the version that was seen."""
+    """Return the write that changes an object.
+
+    Refused when it is no longer the version that was seen.
+    """
     return Write(Patch.of(kind.resource, obj, patch, at_version=True))

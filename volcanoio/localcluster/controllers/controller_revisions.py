@@ -62,7 +62,10 @@ def next_number(revisions: Sequence[ControllerRevision]) -> int:
 
 
 def creation(kind: Kind, owner: Workload, number: int, collisions: int, hash_label: str) -> Write:
-    """Return the write of a new revision of the owner's template; `hash_label` is the label that holds its hash."""
+    """Return the write of a new revision of the owner's template.
+
+    `hash_label` is the label that holds its hash.
+    """
     data = snapshot(owner)
     text = short_hash(data, collisions or None)
     meta = owner.metadata

@@ -49,7 +49,10 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def placement(template: Mapping[str, Any]) -> PodSpec:
-    """Return the part of a daemon's pod spec that decides where its pods may be, with the tolerations they all have."""
+    """Return the part of a daemon's pod spec that decides on which nodes its pods may run.
+
+    Includes the tolerations of all daemon pods.
+    """
     spec = template.get("spec") or {}
     given = {key: spec[key] for key in ("nodeName", "nodeSelector", "affinity") if spec.get(key) is not None}
     tolerations = [*(spec.get("tolerations") or ()), *tolerated(spec)]
@@ -103,14 +106,17 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class DaemonSetController(ClusterController):
-    """Runs one pod on each eligible node."""
+    """Controller that runs one pod on each eligible node."""
 
     name = "daemonset-controller"
     primary = DAEMON_SET
     reads = (POD, NODE, CONTROLLER_REVISION)
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
-        """Return the DaemonSet; for a pod or revision its owner or possible owners; for a changed node all."""
+        """Return the DaemonSet; for a pod or revision its owner or possible owners.
+
+        For a changed node all.
+        """
         obj = event.obj
         if event.resource == DAEMON_SET.resource:
             return (obj.metadata.key,)
@@ -179,7 +185,10 @@ class _Reconciliation:
         )
 
     def work(self) -> tuple[Stage, ...]:
-        """Return the stages that create and delete pods; if there are none, those that replace old pods."""
+        """Return the stages that create and delete pods.
+
+        If there are none, those that replace old pods.
+        """
         make: list[str] = []
         delete: list[Pod] = []
         for name, (wanted, may_stay) in self.nodes.items():
@@ -211,7 +220,10 @@ class _Reconciliation:
         return ended
 
     def _outdated(self) -> list[Pod]:
-        """Return the old pods to replace now: unavailable ones at once, others as far as the strategy allows."""
+        """Return the old pods to replace now.
+
+        Unavailable ones at once, others as far as the strategy allows.
+        """
         strategy = self.owner.spec.get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return []

@@ -39,18 +39,21 @@ DELETION_TIMEOUT = 120.0
 
 
 class _NoScaleError(Exception):
-    """The expected number of pods cannot be determined; the text says why."""
+    """The expected number of pods cannot be determined; the text contains the reason."""
 
 
 class BudgetController(ClusterController):
-    """Keeps the status of PodDisruptionBudgets: healthy and expected pods."""
+    """Controller that keeps the status of PodDisruptionBudgets: healthy and expected pods."""
 
     name = "controllermanager"
     primary = BUDGET
     reads = (POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, DEPLOYMENT)
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
-        """Return the budget; for a pod those that select it; for a scaled workload all of its namespace."""
+        """Return the budget; for a pod those that select it.
+
+        For a scaled workload all of its namespace.
+        """
         obj = event.obj
         if event.resource == BUDGET.resource:
             return (obj.metadata.key,)
@@ -161,7 +164,10 @@ def selects(budget: Workload, obj: ApiObject) -> bool:
 
 
 def _granted(budget: Workload, pods: Sequence[Pod], now: float) -> tuple[dict[str, str], list[Pod]]:
-    """Return pods with a granted eviction that still exist, with its time; and those past the timeout."""
+    """Return pods with a granted eviction that still exist, with its time.
+
+    And those past the timeout.
+    """
     known: dict[str, str] = budget.status.get("disruptedPods") or {}
     granted: dict[str, str] = {}
     late: list[Pod] = []

@@ -38,7 +38,10 @@ _MANAGED_TAINTS = {NO_SCHEDULE: _NO_SCHEDULE, NO_EXECUTE: _DRIVING}
 
 
 def wanted_taints(node: Node, now: float, *, driving: bool) -> list[Taint]:
-    """Return the desired taints of a node; taints of others stay. `driving`: lost nodes get NoExecute taints."""
+    """Return the desired taints of a node.
+
+    Taints of others stay. `driving`: lost nodes get NoExecute taints.
+    """
     keys = [
         key
         for condition in node.status.conditions
@@ -120,7 +123,7 @@ def _heartbeat(known: _Heartbeat | None, node: Node, lease: ApiObject | None, no
 
 
 class NodeHealthController(ClusterController):
-    """Checks all nodes every few seconds.
+    """Controller that checks all nodes every few seconds.
 
     It keeps when, by its own clock, it observed the last change of a heartbeat: clocks of nodes do not matter, and
     after a start every node has its whole grace period. This is one cache and not the memory of each key: with that,
@@ -147,7 +150,10 @@ class NodeHealthController(ClusterController):
         return (event.obj.metadata.name,)
 
     def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
-        """Return the nodes without recent heartbeat; all nodes when the first became ready or the last was lost."""
+        """Return the nodes without recent heartbeat.
+
+        All nodes when the first became ready or the last was lost.
+        """
         nodes = objects.by_key(NODE)
         silent: list[str] = []
         for name, node in nodes.items():

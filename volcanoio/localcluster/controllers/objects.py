@@ -78,7 +78,9 @@ class ConditionUpdate(NamedTuple):
 def with_condition(
     conditions: list[Manifest], update: ConditionUpdate, now: float, *, has_update_time: bool = False
 ) -> list[Manifest]:
-    """Return the conditions with one of them set, at the end if it changed; the same list if it did not.
+    """Return the conditions with one of them set, at the end if it changed.
+
+    The same list if it did not.
 
     With `has_update_time` conditions of the kind also have lastUpdateTime.
     """

@@ -27,7 +27,10 @@ def selects(selector: Mapping[str, Any] | None, obj: ApiObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Candidates(Generic[Object]):
-    """Objects of a kind that an owner may claim: those it controls, and those of its namespace without controller."""
+    """Objects of a kind that an owner may claim.
+
+    Those it controls, and those of its namespace without controller.
+    """
 
     kind: Kind
     owned: Iterable[Object]
@@ -41,7 +44,9 @@ class Candidates(Generic[Object]):
 
 
 def claim(owner: Workload, kind: Kind, candidates: Candidates[Object]) -> tuple[list[Object], list[Write]]:
-    """Return the objects of an owner, and the writes that adopt what it selects and release what it does not.
+    """Return the objects of an owner, and the writes that change ownership.
+
+    These adopt objects that it selects and release those that it does not.
 
     An object to adopt counts only once it is adopted. An owner that is being deleted adopts nothing.
     """
@@ -73,7 +78,10 @@ def _owners(kind: Kind, obj: ApiObject, references: list[dict[str, Any]]) -> Wri
 
 
 def selector_of(workload: Workload) -> Mapping[str, Any] | None:
-    """Return the selector of a workload as a LabelSelector; a ReplicationController has plain labels."""
+    """Return the selector of a workload as a LabelSelector.
+
+    A ReplicationController has plain labels.
+    """
     selector: Mapping[str, Any] | None = workload.spec.get("selector")
     if selector and not selector.keys() & {"matchLabels", "matchExpressions"}:
         return {"matchLabels": selector}
@@ -81,7 +89,10 @@ def selector_of(workload: Workload) -> Mapping[str, Any] | None:
 
 
 def affected_keys(kind: Kind, workloads: Iterable[Workload], obj: ApiObject, previous: ApiObject | None) -> list[str]:
-    """Return the keys of workloads that a change of an object concerns: its controller, or possible adopters."""
+    """Return the keys of workloads that a change of an object concerns.
+
+    Its controller, or possible adopters.
+    """
     keys: list[str] = []
     for version in (obj, previous):
         if version is None:
@@ -95,7 +106,10 @@ def affected_keys(kind: Kind, workloads: Iterable[Workload], obj: ApiObject, pre
 
 
 def status_stages(kind: Kind, obj: Workload, status: Manifest) -> tuple[Stage, ...]:
-    """Return the write of a status computed from this version of the object; none if it is unchanged."""
+    """Return the write of a status computed from this version of the object.
+
+    The result is none if it is unchanged.
+    """
     difference = merge_diff(obj.status, status)
     if not difference:
         return ()

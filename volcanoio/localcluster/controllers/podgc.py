@@ -27,7 +27,7 @@ _FINISHED = ""
 
 
 class PodCollector(ClusterController):
-    """Deletes pods of missing nodes, and surplus finished pods.
+    """Controller that deletes pods of missing nodes, and surplus finished pods.
 
     Keys are names of nodes; the memory of a key is the time since when the node is missing.
 

@@ -52,7 +52,10 @@ def ready_since(pod: Pod) -> float | None:
 
 
 def available_at(pod: Pod, min_ready: float) -> float | None:
-    """Return when (epoch seconds) a ready pod counts as available, `min_ready` seconds after it became ready."""
+    """Return when (epoch seconds) a ready pod counts as available.
+
+    That is `min_ready` seconds after it became ready.
+    """
     since = ready_since(pod)
     if since is None:
         return None

@@ -85,7 +85,7 @@ def next_availability(owner: Workload, living: Sequence[Pod], view: ReconcileVie
 
 
 class ReplicaSetController(ClusterController):
-    """Keeps the number of pods that a ReplicaSet (or ReplicationController) specifies."""
+    """Controller that keeps the number of pods that a ReplicaSet (or ReplicationController) specifies."""
 
     reads = (POD,)
 
@@ -131,7 +131,10 @@ class ReplicaSetController(ClusterController):
         return ()
 
     def _related(self, owner: Workload, view: ReconcileView) -> dict[str, int]:
-        """Return how many running pods of the same controller (a Deployment's other ReplicaSets) each node has."""
+        """Return the number of running pods of the same controller on each node.
+
+        The controller is a Deployment; pods of its other ReplicaSets count.
+        """
         meta = owner.metadata
         controller = meta.controller
         uids = [meta.uid]

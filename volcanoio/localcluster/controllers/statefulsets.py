@@ -97,7 +97,10 @@ def claim_keys(owner: Workload, number: int) -> list[str]:
 
 
 def volume_claim(owner: Workload, template: Mapping[str, Any], number: int) -> Manifest:
-    """Return a claim of a pod; it outlives pod and set unless the retention policy says otherwise."""
+    """Return a claim of a pod.
+
+    It outlives pod and set unless the retention policy says otherwise.
+    """
     known = template.get("metadata") or {}
     selector = (owner.spec.get("selector") or {}).get("matchLabels") or {}
     metadata: Manifest = {
@@ -155,7 +158,10 @@ class Rollout:
         self._pods = [pod for _, pod in numbered]
 
     def steps(self) -> Steps:
-        """Return the changes due now; an ordered set changes one pod at a time, when earlier ones are available."""
+        """Return the changes due now.
+
+        An ordered set changes one pod at a time, when earlier ones are available.
+        """
         steps = Steps()
         for number in self._range:
             if not self._keep(steps, number) and self.ordered:
@@ -254,7 +260,7 @@ _HASH = "controller.kubernetes.io/hash"
 
 
 class StatefulSetController(ClusterController):
-    """Runs the pods and claims of StatefulSets."""
+    """Controller that runs the pods and claims of StatefulSets."""
 
     name = "statefulset-controller"
     primary = STATEFUL_SET

@@ -21,7 +21,9 @@ from volcanoio.model.times import rfc3339
 
 
 class TaintEvictionController(ClusterController):
-    """Evicts pods from nodes with NoExecute taints. It watches no pods while no node has one.
+    """Controller that evicts pods from nodes with NoExecute taints.
+
+    It watches no pods while no node has one.
 
     The memory of a key are the uids of pods of a lost node that were marked not ready: each is marked once.
     """

@@ -55,7 +55,10 @@ class WatchedKind(Generic[Watched]):
 
 
 class Reflector(Generic[Watched]):
-    """Lists and watches a kind for a sink; survives broken connections and expired revisions."""
+    """Client that lists and watches a kind for a sink.
+
+    Survives broken connections and expired revisions.
+    """
 
     def __init__(
         self,
@@ -172,7 +175,10 @@ class PodWriter:
         self._transport = transport
 
     async def status(self, meta: ObjectMeta, status: bytes) -> None:
-        """Patch the status (encoded JSON). Conditions of others stay: lists are merged strategically."""
+        """Patch the status (encoded JSON).
+
+        Conditions of others stay: lists are merged strategically.
+        """
         body = b'{"metadata":{"uid":"%s"},"status":%s}' % (meta.uid.encode(), status)
         await self._send("PATCH", meta, "status", body, ContentType.STRATEGIC_MERGE_PATCH)
 

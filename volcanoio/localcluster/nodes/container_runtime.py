@@ -46,8 +46,10 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Exit(msgspec.Struct, frozen=True, gc=False):
-    """How a run ended. `code` is the exit code, 128 + N for signal N; `reason` as a kubelet says it (`Completed`,
-    `Error`, `OOMKilled`); empty takes the one of the code. `message` is the termination message.
+    """End of a run.
+
+    `code` is the exit code, 128 + N for signal N; `reason` is a kubelet's (`Completed`, `Error`, `OOMKilled`), by
+    default that of the code. `message` is the termination message.
     """
 
     code: int
@@ -215,8 +217,10 @@ class SimulatedLogs:
 
 
 class Log(NamedTuple):
-    """What one run of a container has written: the lines kept, how many there were in all, whether no more come, and
-    after how many restarts it ran.
+    """Log of one run of a container.
+
+    It has the kept lines, the number of all lines, whether it is complete, and the number of restarts before the
+    run.
     """
 
     lines: list[bytes]

@@ -81,7 +81,9 @@ class KubeletSettings:
 
 @dataclass(slots=True)
 class Entry:
-    """A pod on a node. `sent` is the status last written; `run` is None for a pod that was refused or had ended.
+    """A pod on a node. `sent` is the status last written.
+
+    `run` is None for a pod that was refused or had ended.
 
     `looks` counts unsuccessful lookups of its volumes.
     """

@@ -111,7 +111,7 @@ def _health(old: ContainerRun | None, c: ContainerRun, ending: bool) -> Iterator
 
 
 class KubeletEvents:
-    """Records Events in the name of the kubelets of several nodes."""
+    """Recorder of Events in the name of the kubelets of several nodes."""
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self._recorder = EventRecorder(transport, component="kubelet", clock=clock)

@@ -105,7 +105,7 @@ def node_manifest(shape: NodeShape, index: int, now: float, fleet: str = LOCAL) 
 
 
 class Registration:
-    """Registers the nodes of a fleet, removes those it no longer has, and renews Leases."""
+    """Registration of a fleet's nodes: it registers nodes, removes those it no longer has, and renews Leases."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ def _sources(volume: dict[str, Any]) -> list[tuple[Kind, str]]:
 
 
 class Volumes:
-    """Checks that the objects of volumes exist."""
+    """Check that the objects of volumes exist."""
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self._transport = transport
@@ -59,7 +59,10 @@ class Volumes:
         self._found: dict[tuple[str, str, str], float] = {}
 
     async def missing(self, pod: Pod) -> str | None:
-        """Return why the pod's volumes cannot be set up yet; None when they can. Raises TransportError."""
+        """Return why the pod's volumes cannot be set up yet.
+
+        The result is None when they can. Raises TransportError.
+        """
         namespace = pod.metadata.namespace
         for volume, kind, name in references(pod):
             key = (namespace, kind.plural, name)

@@ -160,7 +160,10 @@ def volume_mounts(container: Manifest, volumes: Mapping[str, Path], variables: M
 
 
 def absolute(path: str) -> str:
-    """Return a mount path without `.`, doubled and trailing slashes; a relative one is below the root."""
+    """Return a mount path without `.`, doubled and trailing slashes.
+
+    A relative one is below the root.
+    """
     return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
@@ -282,7 +285,10 @@ def memory_limit(container: Manifest) -> int:
 
 
 def _offered(container: Manifest, machine: Machine) -> dict[str, str]:
-    """Return default variables of a container: its number of threads, and the API server's address."""
+    """Return the default variables of a container.
+
+    Its number of threads, and the API server's address.
+    """
     resources = container.get("resources") or {}
     cpus = (resources.get("limits") or {}).get("cpu") or (resources.get("requests") or {}).get("cpu")
     threads = {} if cpus is None else {"OMP_NUM_THREADS": str(max(1, math.ceil(quantity.parse(str(cpus)))))}

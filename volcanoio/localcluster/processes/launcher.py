@@ -32,7 +32,10 @@ _LINKER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 class CommandNotStarted(Exception):  # noqa: N818 - named for what happened
-    """The command could not be started; the text says why. `code` is what a shell would exit with (126, 127), or 1."""
+    """The command could not be started.
+
+    The text contains the reason. `code` is the exit code of a shell (126, 127), or 1.
+    """
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)

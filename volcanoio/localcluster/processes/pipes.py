@@ -12,7 +12,10 @@ CHUNK = 64 * 1024
 
 
 class PipeEnd:
-    """A descriptor that this object owns, for one task to read from or write to; `close` wakes it."""
+    """A descriptor that this object owns, for one task to read from or write to.
+
+    `close` wakes it.
+    """
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)

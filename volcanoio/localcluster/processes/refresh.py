@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Refresher:
-    """Refreshes host names of services and sources of volumes while any container runs."""
+    """Task that refreshes host names of services and sources of volumes while any container runs."""
 
     def __init__(self, sources: SourceReader, hosts: HostsFiles, pods: Mapping[str, RunningPod]) -> None:
         self._sources = sources

@@ -48,7 +48,10 @@ class Sources:
         return _wanted(self.config_maps, "configmap", str(reference.get("name", "")), reference)
 
     def secret(self, reference: Mapping[str, Any]) -> Content | None:
-        """Return a Secret by reference (`name` or `secretName`), None for an optional one. Raises Missing."""
+        """Return a Secret by reference (`name` or `secretName`), None for an optional one.
+
+        Raises Missing.
+        """
         name = str(reference.get("secretName") or reference.get("name", ""))
         return _wanted(self.secrets, "secret", name, reference)
 
@@ -62,7 +65,7 @@ def _wanted(found: Mapping[str, Content], kind: str, name: str, reference: Mappi
 
 
 class SourceReader:
-    """Reads from the API server."""
+    """Reader of pods' sources from the API server."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -207,7 +210,7 @@ _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 
 class FieldError(ValueError):
-    """A reference that cannot be resolved; the text says why."""
+    """A reference that cannot be resolved; the text contains the reason."""
 
 
 def field_value(pod: Manifest, path: str) -> str:

@@ -45,7 +45,10 @@ def set_service_account(pod: Manifest, namespace: str, core: Core) -> None:
 
 
 def add_default_tolerations(pod: Manifest, namespace: str, core: Core) -> None:
-    """Add the tolerations that keep a pod for five minutes on a node that is not ready or unreachable."""
+    """Add the tolerations for nodes that are not ready or unreachable.
+
+    They keep a pod there for five minutes.
+    """
     del namespace, core
     add_tolerations(pod["spec"])
 
@@ -69,7 +72,10 @@ def _tolerates(toleration: Any, key: str) -> bool:
 
 
 def apply_runtime_class(pod: Manifest, namespace: str, core: Core) -> None:
-    """Copy overhead, node selector and tolerations from the pod's RuntimeClass; raises ApiError 403."""
+    """Copy overhead, node selector and tolerations from the pod's RuntimeClass.
+
+    Raises ApiError 403.
+    """
     del namespace
     spec = pod["spec"]
     name = spec.get("runtimeClassName")

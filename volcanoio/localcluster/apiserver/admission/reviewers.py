@@ -39,7 +39,10 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
 
 class AdmissionReply(msgspec.Struct, frozen=True):
-    """The answer of a reviewer. `object` replaces the reviewed one; code and message are for refusals."""
+    """The answer of a reviewer. `object` replaces the reviewed one.
+
+    Code and message are for refusals.
+    """
 
     allowed: bool = True
     object: Manifest | None = None
@@ -49,7 +52,10 @@ class AdmissionReply(msgspec.Struct, frozen=True):
 
 
 class Verdict(Protocol):
-    """Protocol of a reviewer's answer, so that reviewers of other packages need not import AdmissionReply."""
+    """Protocol of a reviewer's answer.
+
+    With it, reviewers of other packages need not import AdmissionReply.
+    """
 
     @property
     def allowed(self) -> bool:
@@ -110,7 +116,9 @@ def has_reviewer(
 async def review_all(
     reviewers: Sequence[Admission], resource: Resource, request: AdmissionRequest
 ) -> tuple[Manifest | None, tuple[str, ...]]:
-    """Call each reviewer in turn; returns the changed object (None when unchanged) and the warnings.
+    """Call each reviewer in turn.
+
+    Returns the changed object (None when unchanged) and the warnings.
 
     Raises ApiError with the code and message of the first refusal.
     """

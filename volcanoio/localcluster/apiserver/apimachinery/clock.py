@@ -19,7 +19,10 @@ class TimeOfDay(Protocol):
 
 
 class Clock(TimeOfDay, Protocol):
-    """A server's clock. Timeouts of watches and bookmarks use real time instead: they concern connections."""
+    """A server's clock.
+
+    Timeouts of watches and bookmarks use real time instead: they concern connections.
+    """
 
     async def idle(self, seconds: float) -> None:
         """Wait before the next round of a periodic task."""
@@ -39,7 +42,7 @@ class WallClock:
 
 
 class ServerClock:
-    """Adapts a cluster's clock to the server."""
+    """Adapter of a cluster's clock to the server."""
 
     def __init__(self, clock: ClusterClock) -> None:
         self._clock = clock
@@ -51,7 +54,7 @@ class ServerClock:
 
 
 class ClientClock:
-    """Adapts a server's clock to clients within the server: `volcanoio.kube.clock.Clock`."""
+    """Adapter of a server's clock to clients within the server: `volcanoio.kube.clock.Clock`."""
 
     rate = 1.0
 

@@ -28,7 +28,10 @@ _read_metadata = msgspec.json.Decoder(_MetadataOnly).decode
 
 
 class Ref(NamedTuple):
-    """Key of an object: the resource's `plural.group`, the namespace (empty for cluster scope) and the name."""
+    """Key of an object.
+
+    The resource's `plural.group`, the namespace (empty for cluster scope) and the name.
+    """
 
     resource: str
     namespace: str
@@ -83,7 +86,10 @@ class Stored:
 
 
 class Event:
-    """One change. `old` is the state before, `new` the state after (for DELETED: the last state)."""
+    """One change.
+
+    `old` is the state before, `new` the state after (for DELETED: the last state).
+    """
 
     __slots__ = ("_frames", "_left", "decoded", "new", "old", "revision", "type")
 

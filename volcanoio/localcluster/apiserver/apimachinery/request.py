@@ -98,7 +98,9 @@ class ApiResponse(msgspec.Struct, frozen=True):
 
 
 class ApiStream(msgspec.Struct, frozen=True):
-    """A streamed answer (a watch, or followed logs): batches of whole lines, each without its newline.
+    """Streamed answer (a watch, or followed logs).
+
+    Batches of whole lines, each without its newline.
 
     With `raw` a batch holds bytes that are sent as they are. Closing the iterator (`aclose`) ends the subscription.
     """
@@ -127,7 +129,10 @@ class ApiStreams(ApiUpgrade, frozen=True, kw_only=True):
 
 
 class ApiForward(ApiUpgrade, frozen=True, kw_only=True):
-    """An offer to forward connections to ports of a pod, at the first of its addresses that answers."""
+    """Offer to forward connections to ports of a pod.
+
+    The first of its addresses that answers is used.
+    """
 
     pod: str
     addresses: tuple[str, ...]

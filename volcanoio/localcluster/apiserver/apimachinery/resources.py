@@ -24,7 +24,9 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One served resource. `subresources` names those that are served, such as status, scale, binding, log.
+    """One served resource.
+
+    `subresources` names those that are served, such as status, scale, binding, log.
 
     `custom` is set for custom resources and holds the compiled schema, printer columns and subresource paths.
     `api_version` is `group/version`, or the version alone for the core group; `name` is `plural.group`, as in error
@@ -106,7 +108,10 @@ class CustomResource:
             self.prune(obj)
 
     def convert_stored(self, obj: Manifest) -> None:
-        """Convert a stored object to this version or to a changed schema, in place: prune and set defaults."""
+        """Convert a stored object to this version or to a changed schema, in place.
+
+        Prunes the object and sets defaults.
+        """
         self.drop_unknown(obj)
         self.default(obj)
 

@@ -262,7 +262,10 @@ READERS: dict[str, Callable[[Manifest], dict[str, str]]] = {
 
 
 class Selection:
-    """A namespace (empty for all), labels and fields; `name` is the fast path of metadata.name=X."""
+    """A namespace (empty for all), labels and fields.
+
+    `name` is the fast path of metadata.name=X.
+    """
 
     __slots__ = ("_fields", "_labels", "_read", "all", "name", "namespace")
 

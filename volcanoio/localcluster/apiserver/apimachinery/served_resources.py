@@ -154,7 +154,10 @@ BUILTINS: tuple[Resource, ...] = tuple(
 
 
 class Registry:
-    """The served resources. `revision` grows on each change, so that documents built from it can be cached."""
+    """The served resources.
+
+    `revision` grows on each change, so that documents built from it can be cached.
+    """
 
     def __init__(self, builtins: Iterable[Resource] = BUILTINS) -> None:
         self._by_path = {(one.group, one.version, one.plural): one for one in builtins}
@@ -191,7 +194,10 @@ class Registry:
         )
 
     def add_custom(self, *versions: Resource) -> None:
-        """Serve a custom resource in these versions, the stored one last; replaces an earlier definition."""
+        """Serve a custom resource in these versions, the stored one last.
+
+        Replaces an earlier definition.
+        """
         self._drop(versions[-1].name)
         for one in versions:
             if one.custom is None or one.custom.served:

@@ -211,7 +211,10 @@ def applied(
 
 
 def check(terms: Terms, config: Manifest) -> None:
-    """Refuse a configuration that does not fit the schema; raises ApiError 500, as Kubernetes does."""
+    """Refuse a configuration that does not fit the schema.
+
+    Raises ApiError 500, as Kubernetes does.
+    """
     if problems := type_problems(terms.type(), config):
         metadata = config.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}

@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
 
 
 class Applier:
-    """Applies configurations through the writer."""
+    """Applier of configurations through the writer."""
 
     def __init__(self, core: Core, writer: Writer) -> None:
         self._core = core

@@ -96,7 +96,10 @@ def _repeats(body: bytes) -> bool:
 
 
 def check_kind(config: Manifest, api_version: str, kind: str) -> None:
-    """Check the kind of the configuration, and that it has no managed fields; raises ApiError 400."""
+    """Check the kind of the configuration, and that it has no managed fields.
+
+    Raises ApiError 400.
+    """
     stated, stated_kind = config.get("apiVersion"), config.get("kind")
     if stated != api_version or stated_kind != kind:
         group, _, version = str(stated or "").rpartition("/")

@@ -17,7 +17,10 @@ OLD_UPDATES: Final = "ancient-changes"
 
 
 class Owner(NamedTuple):
-    """Identity of an entry. Updates of several versions are separate; `version` is empty for appliers."""
+    """Identity of an entry. Updates of several versions are separate.
+
+    `version` is empty for appliers.
+    """
 
     manager: str
     operation: Operation

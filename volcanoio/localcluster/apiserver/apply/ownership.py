@@ -135,7 +135,10 @@ def update(terms: Terms, live: Manifest, new: Manifest, owners: Owners, author: 
 
 
 def apply(terms: Terms, live: Manifest, config: Manifest, owners: Owners, author: Author) -> Applied:
-    """Merge a configuration into the live object; raises Conflicts, unless the author may force it."""
+    """Merge a configuration into the live object.
+
+    Raises Conflicts, unless the author may force it.
+    """
     type_, applier = terms.type(), author.owner
     known = _reconciled(terms, owners)
     merged: Manifest = merge(type_, live, config)
@@ -168,7 +171,10 @@ def _reconciled(terms: Terms, owners: Owners) -> Owners:
 def _pass_on(
     terms: Terms, live: Manifest, new: Manifest, owners: Owners, applier: Author | None
 ) -> tuple[Comparison, Owners]:
-    """Remove changed fields from all owners but the applier; raises Conflicts when the applier may not force it."""
+    """Remove changed fields from all owners but the applier.
+
+    Raises Conflicts when the applier may not force it.
+    """
     compared: dict[str, Comparison] = {}
 
     def comparison(version: str) -> Comparison:

@@ -139,7 +139,10 @@ def _unallocated(service: Manifest, sent: Manifest) -> Manifest:
 
 
 def write(new: Manifest, old: Manifest, entries: list[Manifest]) -> None:
-    """Set the entries of an updated object; entries that differ in times only are kept as they were."""
+    """Set the entries of an updated object.
+
+    Entries that differ in times only are kept as they were.
+    """
     if not entries:
         return
     known = old["metadata"].get("managedFields")

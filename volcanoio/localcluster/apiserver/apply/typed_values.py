@@ -175,9 +175,12 @@ def _merge_maps(type_: Type, live: dict[str, Any], config: dict[str, Any]) -> di
 
 
 def _merge_lists(type_: Type, live: list[Any], config: list[Any]) -> list[Any]:
-    """Merge items by key, in the configuration's order; other live items stay behind their predecessor.
+    """Merge items by key, in the configuration's order.
 
-    Where several live items have one key, none is merged into the configuration's, and all but the first are dropped.
+    Other live items stay behind their predecessor.
+
+    Where several live items have one key, none is merged into the configuration's, and all but the first are
+    dropped.
     """
     items = type_.items
     assert items is not None

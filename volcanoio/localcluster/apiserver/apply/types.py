@@ -24,10 +24,14 @@ ABSENT: Final = Absent()
 
 
 class Type(msgspec.Struct, eq=False):
-    """The allowed values and their ownership; several of `scalar`, `is_map` and `list_kind` may be possible.
+    """The allowed values and their ownership.
 
-    `fields` are the declared ones, `others` is the type of all others (None: not allowed). `present` are the values of
-    unset fields that Go always writes; `omitted` are fields that Go leaves out when they are zero or empty. `keys` are
+    Several of `scalar`, `is_map` and `list_kind` may be possible.
+
+    `fields` are the declared ones, `others` is the type of all others (None: not allowed). `present` are the
+    values of
+    unset fields that Go always writes; `omitted` are fields that Go leaves out when they are zero or empty. `keys`
+    are
     the key fields of list items, `key_defaults` the values of missing ones.
     """
 

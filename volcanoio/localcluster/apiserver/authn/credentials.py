@@ -33,7 +33,10 @@ from volcanoio.localcluster.apiserver.authn.tokens import new_key
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write `content` to `path` with mode 0600, atomically: a reader sees the old file or the whole new one."""
+    """Write `content` to `path` with mode 0600, atomically.
+
+    A reader gets the old file or the whole new one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # created with mode 0600
     temporary = Path(name)
@@ -62,9 +65,12 @@ class ClientCertificate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The authority's certificate in PEM, the files of the server's certificate and key, and the bearer token.
+    """Credentials of a server.
 
-    `client_ca` signs client certificates, of which `admin` is the owner's; `account_key` signs service account tokens.
+    The authority's certificate in PEM, the files of the server's certificate and key, and the bearer token.
+
+    `client_ca` signs client certificates, of which `admin` is the owner's; `account_key` signs service account
+    tokens.
     """
 
     ca_pem: bytes

@@ -135,9 +135,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Authenticates by headers and certificate. An empty `token` makes every client the owner.
+    """Authenticator by headers and certificate. An empty `token` makes every client the owner.
 
-    A web page on another site can make a browser send requests to a loopback port, and by DNS rebinding can do so under
+    A web page on another site can make a browser send requests to a loopback port, and by DNS rebinding can do so
+    under
     its own host name. Both show in Host or Origin, which scripts cannot forge. `account` finds the user of a service
     account's token.
     """

@@ -42,7 +42,7 @@ def new_key() -> bytes:
 
 
 class SigningKey:
-    """Signs and verifies with one key, which is decoded on first use."""
+    """Key that signs and verifies, decoded on first use."""
 
     def __init__(self, pem: bytes) -> None:
         self._pem = pem
@@ -135,7 +135,7 @@ def account_user(namespace: str, name: str, uid: str = "", extra: dict[str, tupl
 
 
 class Tokens:
-    """Issues and verifies tokens."""
+    """Issuer and verifier of tokens."""
 
     def __init__(self, store: Store, clock: Clock, new_uid: Callable[[], str], key: SigningKey) -> None:
         self._store = store

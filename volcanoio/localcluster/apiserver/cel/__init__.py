@@ -42,7 +42,10 @@ CALL_LIMIT: Final = 1_000_000
 
 
 class Program:
-    """A compiled expression: the type of its value, the variables it uses, and its maximal cost (`most`)."""
+    """Compiled expression.
+
+    The type of its value, the variables it uses, and its maximal cost (`most`).
+    """
 
     __slots__ = ("_step", "most", "source", "type", "uses")
 
@@ -70,7 +73,9 @@ class Program:
 
 
 def compile_expression(source: str, variables: Mapping[str, Type], result: Type | None = None) -> Program:
-    """Compile an expression over some variables; `result` is the required type of its value, if any.
+    """Compile an expression over some variables.
+
+    `result` is the required type of its value, if any.
 
     Raises CompileError, and its subclasses ResultError and InstantiationError for valid expressions that cannot be
     used.

@@ -184,7 +184,10 @@ TYPE_NAMES: Final[dict[str, Type]] = {
 
 
 class Checker:
-    """Checks one tree against the types of its variables; collects `issues` and `used` variables."""
+    """Checker of one tree against the types of its variables.
+
+    Collects `issues` and `used` variables.
+    """
 
     def __init__(self, variables: Mapping[str, Type]) -> None:
         self._variables = variables

@@ -13,7 +13,10 @@ class Issue(NamedTuple):
 
 
 class CompileError(ValueError):
-    """The expression is not valid CEL, or its types do not match; the text shows each place, as cel-go does."""
+    """The expression is not valid CEL, or its types do not match.
+
+    The text shows each place, as cel-go does.
+    """
 
     def __init__(self, source: str, issues: list[Issue]) -> None:
         self.issues = sorted(dict.fromkeys(issues))

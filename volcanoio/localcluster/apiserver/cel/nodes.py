@@ -29,7 +29,10 @@ class Ident:
 
 @dataclass(slots=True)
 class Select:
-    """`operand.field`, `operand.?field`, or with `test` `has(operand.field)`. `key` is the field's name in the data."""
+    """`operand.field`, `operand.?field`, or with `test` `has(operand.field)`.
+
+    `key` is the field's name in the data.
+    """
 
     at: int
     operand: Node

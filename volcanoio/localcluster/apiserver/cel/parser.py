@@ -155,7 +155,7 @@ def parse(source: str) -> Node:
 
 
 class _Parser:
-    """Reads tokens from the left; `issues` are errors that do not stop it."""
+    """Parser that reads tokens from the left; `issues` are errors that do not stop it."""
 
     def __init__(self, source: str) -> None:
         self._source = source

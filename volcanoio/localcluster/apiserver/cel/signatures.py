@@ -34,7 +34,10 @@ class Function(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A row of a library's table: overloads in text, separated by newlines or `;`, and the implementation."""
+    """Row of a library's table.
+
+    Overloads in text, separated by newlines or `;`, and the implementation.
+    """
 
     overloads: str
     call: Implementation

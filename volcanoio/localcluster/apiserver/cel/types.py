@@ -8,7 +8,10 @@ from typing import Final, NamedTuple
 
 
 class Field(NamedTuple):
-    """A field of an object type: its key in the data, which may need escaping to be an identifier, and its type."""
+    """Field of an object type.
+
+    Its key in the data, which may need escaping to be an identifier, and its type.
+    """
 
     key: str
     type: Type

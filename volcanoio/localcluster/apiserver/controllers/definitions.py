@@ -22,7 +22,7 @@ _TERMINATING = {
 
 
 class DefinitionController:
-    """Keeps the registry equal to the stored definitions, and removes the objects of a deleted one."""
+    """Controller that keeps the registry equal to the stored definitions, and removes the objects of a deleted one."""
 
     def __init__(self, core: Core, deleter: Deleter) -> None:
         self._core = core
@@ -58,7 +58,10 @@ class DefinitionController:
             self.work.add(ref.resource)
 
     def _changed(self, definition: Manifest, before: Manifest | None) -> None:
-        """Serve the changed definition; names that it gave up become available to others of the group."""
+        """Serve the changed definition.
+
+        Names that it gave up become available to others of the group.
+        """
         if before is None:
             self._serve(definition)
             return

@@ -22,7 +22,7 @@ _OURS = frozenset({FOREGROUND, ORPHAN})
 
 
 class GarbageCollector:
-    """Deletes objects without owners, and finishes foreground and orphaning deletions."""
+    """Controller that deletes objects without owners, and finishes foreground and orphaning deletions."""
 
     def __init__(self, core: Core, deleter: Deleter) -> None:
         self._core = core
@@ -161,7 +161,7 @@ _TIMES: Final = ("lastTimestamp", "eventTime", "firstTimestamp")
 
 
 class EventExpiry:
-    """Removes Events an hour after they last happened."""
+    """Controller that removes Events an hour after they last happened."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -23,7 +23,7 @@ _NAME: Final = "namespaces"
 
 
 class NamespaceController:
-    """Deletes the content of terminating namespaces, and then the namespaces."""
+    """Controller that deletes the content of terminating namespaces, and then the namespaces."""
 
     def __init__(self, core: Core, deleter: Deleter) -> None:
         self._core = core

@@ -38,7 +38,10 @@ def _create(core: Core, ref: Ref, obj: Manifest) -> Stored:
 
 
 class AccountController:
-    """Creates what every active namespace has; `authority` is the server's certificate authority in PEM."""
+    """Controller that creates what every active namespace has.
+
+    `authority` is the server's certificate authority in PEM.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -91,7 +94,7 @@ UID: Final = "kubernetes.io/service-account.uid"
 
 
 class AccountTokenController:
-    """Fills and removes token Secrets."""
+    """Controller that fills and removes token Secrets."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

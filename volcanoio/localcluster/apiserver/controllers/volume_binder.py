@@ -122,7 +122,7 @@ def use_of(stored: Stored) -> Use | None:
 
 
 class Consumers:
-    """Watches pods while any claim is `awaited`, and reports claims whose pods changed.
+    """Watcher of pods while any claim is `awaited`; it reports claims whose pods changed.
 
     There are many pods: while no claim is awaited, writes of pods cost nothing here.
     """
@@ -176,7 +176,10 @@ PATIENCE: Final = 10.0
 
 
 class ClaimController:
-    """Reconciles claims and volumes as they change; `record` takes Events about claims."""
+    """Controller that reconciles claims and volumes as they change.
+
+    `record` takes Events about claims.
+    """
 
     def __init__(self, core: Core, record: Callable[[Record], None]) -> None:
         self._core = core
@@ -352,7 +355,10 @@ class ClaimController:
         return not node
 
     def _provision(self, ref: Ref, claim: Manifest, storage_class: Manifest) -> Manifest | None:
-        """Provision a volume of our class; for others, record an Event that names the external provisioner."""
+        """Provision a volume of our class.
+
+        For others, record an Event that names the external provisioner.
+        """
         provisioner = storage_class.get("provisioner", "")
         if provisioner == _BY_HAND:
             self._record_event(claim, "Warning", "ProvisioningFailed", f"no volume plugin matched name: {provisioner}")

@@ -19,7 +19,10 @@ _REASONS = {
 
 
 def accept(definition: Manifest, others: Iterable[Manifest], now: str) -> None:
-    """Set status.acceptedNames, conditions and storedVersions in place; `others` are the definitions of the group."""
+    """Set status.acceptedNames, conditions and storedVersions in place.
+
+    `others` are the definitions of the group.
+    """
     spec, status = definition["spec"], definition.setdefault("status", {})
     names = spec.get("names") or {}
     others = list(others)

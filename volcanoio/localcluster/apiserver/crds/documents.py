@@ -110,7 +110,10 @@ class FieldTypeError(ValueError):
 
 
 def check_schema_fields(definition: Manifest) -> list[str]:
-    """Drop unknown fields and nulls of schemas in place; returns the paths of the former. Raises FieldTypeError."""
+    """Drop unknown fields and nulls of schemas in place.
+
+    Returns the paths of the former. Raises FieldTypeError.
+    """
     unknown: list[str] = []
     spec = definition.get("spec")
     versions = spec.get("versions") if isinstance(spec, dict) else None
@@ -141,7 +144,7 @@ class _Place(NamedTuple):
 
 
 class _Walker:
-    """Checks schemas, and collects the paths of unknown fields."""
+    """Checker of schemas that collects the paths of unknown fields."""
 
     def __init__(self, unknown: list[str]) -> None:
         self._unknown = unknown

@@ -282,7 +282,10 @@ _AT_ROOT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Faults:
-    """Errors found so far; those of rules are kept apart, as they are reported only where nothing else is wrong."""
+    """Errors found so far.
+
+    Those of rules are kept apart, as they are reported only where nothing else is wrong.
+    """
 
     costs: Costs
     structure: list[FieldError] = field(default_factory=list)
@@ -361,7 +364,10 @@ def _root_errors(schema: Manifest, path: str, *, status: bool) -> Iterator[Field
 
 
 def _check(schema: Manifest, path: str, place: Place, type_: Type | None, faults: _Faults) -> None:
-    """Collect the faults of a schema and of those within it; rules are checked where nothing else is wrong."""
+    """Collect the faults of a schema and of those within it.
+
+    Rules are checked where nothing else is wrong.
+    """
     wrong, before = faults.structure, len(faults.structure)
     wrong += _field_errors(schema, path, place)
     inner = place._replace(root=False, embedded=False)

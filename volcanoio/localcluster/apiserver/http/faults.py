@@ -33,7 +33,9 @@ class Recorded:
 
 @dataclass(slots=True)
 class Rule:
-    """One fault: at the `nth` matching request (from 1; 0 for every one), before or after it is carried out.
+    """One fault: at the `nth` matching request (from 1.
+
+    The result is 0 for every one), before or after it is carried out.
 
     `status` answers with the HTTP code `code`, `reset` drops the connection, `hang` never answers, `delay` waits
     `seconds`. `path` is a regular expression, searched in the path.

@@ -53,7 +53,7 @@ class Api(Protocol):
 
 
 class HttpBridge:
-    """Handles aiohttp requests with an Api."""
+    """Adapter that handles aiohttp requests with an Api."""
 
     def __init__(self, api: Api, guard: Guard, traffic: Traffic | None = None) -> None:
         self._api = api
@@ -122,7 +122,10 @@ class HttpBridge:
         work: Coroutine[Any, Any, web.StreamResponse],
         ended: web.StreamResponse | None = None,
     ) -> web.StreamResponse:
-        """Run a long-lived response until it is done, the client disconnects or the server closes (then `ended`)."""
+        """Run a long-lived response until it is done or its connection ends.
+
+        The connection ends when the client disconnects or the server closes (then `ended`).
+        """
         handler = request.protocol
         pump = asyncio.create_task(work)
         self._streams[handler] = pump
@@ -251,7 +254,9 @@ class PortBusy(OSError):  # noqa: N818 - named for what happened
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The address of a listening server. `ca_pem` is empty without TLS, `token` without authentication.
+    """The address of a listening server.
+
+    `ca_pem` is empty without TLS, `token` without authentication.
 
     `connections` returns the number of open connections.
     """
@@ -315,7 +320,10 @@ async def serve(
 
 
 def _listen_again(host: str, port: int) -> socket.socket:
-    """Listen on the port of an earlier start, so that kubeconfigs stay valid; on any port when it is taken."""
+    """Listen on the port of an earlier start, so that kubeconfigs stay valid.
+
+    On any port when it is taken.
+    """
     try:
         return _listen(host, port)
     except OSError:

@@ -113,7 +113,10 @@ class NodeProxy:
         self._clock = clock
 
     async def __call__(self, request: ApiRequest) -> ApiResponse | None:
-        """Answer for a node; None for any other request. Raises ApiError 404 for a node that is not there."""
+        """Answer for a node.
+
+        The result is None for any other request. Raises ApiError 404 for a node that is not there.
+        """
         match = _PATH.fullmatch(request.path)
         if match is None:
             return None

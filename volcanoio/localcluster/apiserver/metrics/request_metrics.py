@@ -144,7 +144,10 @@ _ABOUT: Final = {
 
 
 class MetricsPage:
-    """The metrics page. `more` returns the metrics of the other components of the process, in the same format."""
+    """The metrics page.
+
+    `more` returns the metrics of the other components of the process, in the same format.
+    """
 
     def __init__(self, core: Core, traffic: Traffic, more: Figures | None = None) -> None:
         self._core = core

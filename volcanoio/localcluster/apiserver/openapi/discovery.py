@@ -40,7 +40,10 @@ class Document:
 
 
 class Documents:
-    """Cached documents by key, dropped when the registry changes. Equal content has an equal hash."""
+    """Cached documents by key, dropped when the registry changes.
+
+    Equal content has an equal hash.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -177,7 +177,10 @@ def _position(items: list[Any], merge_key: str, value: Any) -> int | None:
 
 
 def _ordered(items: list[Any], order: list[Any], before: list[Any], merge_key: str | None) -> list[Any]:
-    """Sort items named in `order`; each other item stays before the first one it preceded in the list before."""
+    """Sort items named in `order`.
+
+    Each other item stays before the first one it preceded in the list before.
+    """
 
     def identity(item: Any) -> Any:
         return item.get(merge_key) if merge_key is not None and isinstance(item, dict) else item
@@ -223,7 +226,10 @@ def is_plain(body: bytes) -> bool:
 
 
 def apply_plain_status(status: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """Merge a plain patch; `status` is changed in place, and shares the patch's values. Raises PatchError."""
+    """Merge a plain patch.
+
+    `status` is changed in place, and shares the patch's values. Raises PatchError.
+    """
     return _merge_plain(status, patch, "status")
 
 

@@ -137,7 +137,7 @@ BUILT_IN: Final = {**PRINTERS, **STORED, **WORKLOADS}
 
 
 class Tables:
-    """Prints objects as Tables. Printers of custom resources compile once per definition."""
+    """Printer of objects as Tables. Printers of custom resources compile once per definition."""
 
     def __init__(self, clock: TimeOfDay) -> None:
         self._clock = clock

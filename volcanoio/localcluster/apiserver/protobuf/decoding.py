@@ -73,7 +73,10 @@ def fields(data: bytes) -> Iterator[WireField]:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read the unsigned number at a position; returns it and the position behind it. Raises WireError."""
+    """Read the unsigned number at a position.
+
+    Returns it and the position behind it. Raises WireError.
+    """
     value = shift = 0
     while True:
         if at >= len(data):
@@ -184,7 +187,9 @@ class UnknownKind(ValueError):  # noqa: N818 - named for what happened
 
 
 def decode(body: bytes, expected: tuple[str, str] = ("", "")) -> Manifest:
-    """Decode an enveloped object; raises WireError, UnknownKind, and MsgspecError for JSON within it.
+    """Decode an enveloped object.
+
+    Raises WireError, UnknownKind, and MsgspecError for JSON within it.
 
     `expected` is the version and kind of an object without its own.
     """
@@ -402,7 +407,10 @@ def is_protobuf(request: ApiRequest) -> bool:
 
 
 def as_json(request: ApiRequest, registry: Registry) -> ApiRequest:
-    """Convert the request's object to JSON; raises ApiError 400, and 415 for kinds without a protobuf form."""
+    """Convert the request's object to JSON.
+
+    Raises ApiError 400, and 415 for kinds without a protobuf form.
+    """
     if not request.body and request.method == "DELETE":
         return request
     resource = _resource(request, registry)

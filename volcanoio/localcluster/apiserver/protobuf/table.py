@@ -31,7 +31,10 @@ class Rule(Enum):
 
 
 class Field(NamedTuple):
-    """One field; `type` is a scalar, a special type or a message, of the field itself, its items or its values."""
+    """One field.
+
+    `type` is a scalar, a special type or a message, of the field itself, its items or its values.
+    """
 
     name: str
     type: str

@@ -101,7 +101,7 @@ def repeated_keys(body: bytes) -> list[str]:
 
 
 class YamlLoader(KubernetesLoader):
-    """Loads YAML as JSON: keys are texts, and y and n are booleans."""
+    """Loader of YAML as JSON: keys are texts, and y and n are booleans."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build a mapping with its keys as texts; raises YAMLError for an invalid key."""
@@ -201,7 +201,10 @@ def read_object(request: ApiRequest, resource: Resource) -> tuple[Manifest, byte
 
 
 def check_kind(obj: Any, resource: Resource) -> Manifest:
-    """Check that an object has the resource's kind and version, and metadata; raises ApiError 400."""
+    """Check that an object has the resource's kind and version, and metadata.
+
+    Raises ApiError 400.
+    """
     if not isinstance(obj, dict):
         raise _unrecognized(resource.kind, "the body is not an object")
     found_version, found_kind = obj.get("apiVersion"), obj.get("kind")

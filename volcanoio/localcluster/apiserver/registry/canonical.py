@@ -32,7 +32,10 @@ class _Rules(NamedTuple):
 
 
 def canonicalise_write(target: Target, obj: Manifest) -> None:
-    """Convert a written object to canonical form. Statuses of pods are skipped: nodes write them in that form."""
+    """Convert a written object to canonical form.
+
+    Statuses of pods are skipped: nodes write them in that form.
+    """
     if target.resource.custom is not None:
         canonicalise_metadata(obj["metadata"])
     elif target.subresource != "status" or target.resource.name != "pods":

@@ -40,7 +40,7 @@ class Deleted(NamedTuple):
 
 
 class Deleter:
-    """Deletes objects, for clients and for the server's own controllers."""
+    """Deleter of objects, for clients and for the server's own controllers."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -143,7 +143,10 @@ class Deleter:
         return Deleted(self._core.store.put(target.ref, obj).data, stored.uid, gone=False)
 
     def _terminate_namespace(self, target: Target, stored: Stored, obj: Manifest, finalizers: list[str]) -> Deleted:
-        """Mark a namespace as terminating; the namespace controller deletes its content and removes it."""
+        """Mark a namespace as terminating.
+
+        The namespace controller deletes its content and removes it.
+        """
         self._mark(obj["metadata"], 0)
         obj["metadata"].pop("deletionGracePeriodSeconds", None)
         if finalizers:

@@ -41,7 +41,7 @@ Operation: TypeAlias = Callable[[Target, ApiRequest], Awaitable[ApiResponse | Ap
 
 
 class Dispatcher:
-    """Carries out requests about resources."""
+    """Dispatcher of requests about resources."""
 
     def __init__(self, core: Core, deleter: Deleter) -> None:
         self._core = core

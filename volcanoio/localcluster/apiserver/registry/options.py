@@ -25,7 +25,10 @@ _VALIDATIONS: dict[str, FieldValidation] = {"Strict": "Strict", "Warn": "Warn", 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """Options of a deletion: `grace` in seconds (None: the object's own); uid and version are preconditions."""
+    """Options of a deletion: `grace` in seconds (None: the object's own).
+
+    Uid and version are preconditions.
+    """
 
     grace: int | None = None
     propagation: Propagation = "Background"
@@ -86,7 +89,10 @@ def _dry_run_errors(values: list[str]) -> list[FieldError]:
 
 
 def write_options(request: ApiRequest, found: Sequence[FieldError] = ()) -> WriteOptions:
-    """Read the options of a write; raises ApiError 422 with all errors, those already `found` first."""
+    """Read the options of a write.
+
+    Raises ApiError 422 with all errors, those already `found` first.
+    """
     query = request.query
     if not query and not found:
         return WriteOptions()

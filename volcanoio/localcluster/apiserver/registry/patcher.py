@@ -82,7 +82,10 @@ def decoded_patch(body: bytes, apply: Callable[[Manifest, Any], Any]) -> Any:
 
 
 def apply_patch(apply: Callable[[Manifest, Any], Any], obj: Manifest, patch: Any) -> Manifest:
-    """Apply a patch; raises ApiError 422 when it cannot be applied, 400 when the result is no object."""
+    """Apply a patch.
+
+    Raises ApiError 422 when it cannot be applied, 400 when the result is no object.
+    """
     if patch is None:
         if apply is effects.apply_merge_patch:
             raise errors.bad_request("Invalid JSON Patch")
@@ -118,7 +121,7 @@ def _check_kind(patched: Manifest, resource: Resource) -> None:
 
 
 class Patcher:
-    """Applies patches through the writer."""
+    """Applier of patches through the writer."""
 
     def __init__(self, core: Core, writer: Writer) -> None:
         self._core = core

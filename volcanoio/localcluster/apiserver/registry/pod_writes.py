@@ -67,10 +67,13 @@ _fields_of = read_again(path for path in SELECTABLE[PODS] if path.startswith("st
 
 
 def patch_status(core: Core, target: Target, request: ApiRequest, current: Stored) -> bytes | None:
-    """Store a patch of a pod's status and return the new object; None for patches of another form.
+    """Store a patch of a pod's status and return the new object.
+
+    The result is None for patches of another form.
 
     The form: one of our components patches the status alone, of a pod without managed fields; it may state uid and
-    version. Raises ApiError 409 when they differ. A terminating pod may be patched too: its status does not affect its
+    version. Raises ApiError 409 when they differ. A terminating pod may be patched too: its status does not affect
+    its
     deletion.
     """
     if request.query or not is_ours(request.headers.get("user-agent")):
@@ -157,7 +160,10 @@ _STATED: Final = ("managedFields", "resourceVersion")
 
 
 class _Outcome(NamedTuple):
-    """Cached result for a spec: JSON of the stored spec and the first status, and their selector fields."""
+    """Cached result for a spec.
+
+    JSON of the stored spec and the first status, and their selector fields.
+    """
 
     spec: msgspec.Raw
     status: msgspec.Raw
@@ -165,7 +171,7 @@ class _Outcome(NamedTuple):
 
 
 class PodCreations:
-    """Creates pods with known specs, and caches specs of pods that the writer created."""
+    """Creator of pods with known specs; it caches specs of pods that the writer created."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -175,7 +181,10 @@ class PodCreations:
             core.store.on(resource, self._forget)
 
     def create(self, target: Target, request: ApiRequest) -> bytes | None:
-        """Store a pod and return its JSON; None for a pod that the writer must create. Raises ApiError."""
+        """Store a pod and return its JSON.
+
+        The result is None for a pod that the writer must create. Raises ApiError.
+        """
         parts = self._parts(target, request)
         outcome = None if parts is None else self._known.get((target.namespace, bytes(parts["spec"])))
         if parts is None or outcome is None:
@@ -184,7 +193,10 @@ class PodCreations:
         return None if meta is None else self._store(target, meta, parts, outcome)
 
     def cache_spec(self, target: Target, request: ApiRequest, written: Written) -> None:
-        """Cache the result for a spec once it has come twice: most single pods have a spec of their own."""
+        """Cache the result for a spec that occurs for the second time.
+
+        Most single pods have a unique spec.
+        """
         parts = None if written.warnings else self._parts(target, request)
         if parts is None:
             return

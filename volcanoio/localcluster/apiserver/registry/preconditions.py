@@ -31,7 +31,9 @@ def check_address(target: Target, meta: Manifest) -> None:
 def check_versions(
     target: Target, current: Stored, meta: Manifest, *, required: bool = False, patching: bool = False
 ) -> None:
-    """Compare uid and resourceVersion from a client with the stored ones; raises ApiError 409, 422 and 500.
+    """Compare uid and resourceVersion from a client with the stored ones.
+
+    Raises ApiError 409, 422 and 500.
 
     A patched object is no precondition: there another uid is a validation error (`uid_errors`).
     """

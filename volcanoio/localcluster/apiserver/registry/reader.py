@@ -38,9 +38,12 @@ BOOKMARK_SECONDS: Final = 60.0
 
 
 class WatchStream:
-    """An async iterator over batches of lines. `aclose` ends the subscription, also when nothing was read yet.
+    """An async iterator over batches of lines.
 
-    Ends after `seconds` (0 for never) with a last bookmark, when `end` is called, and with an ERROR 410 line when the
+    `aclose` ends the subscription, also when nothing was read yet.
+
+    Ends after `seconds` (0 for never) with a last bookmark, when `end` is called, and with an ERROR 410 line when
+    the
     reader is too slow.
     """
 
@@ -128,7 +131,10 @@ class WatchStream:
 
 
 class Reader:
-    """Answers reads. `table` prints Tables once it is installed."""
+    """Reader that answers GET, list and watch requests.
+
+    `table` prints Tables once it is installed.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -177,7 +177,7 @@ def _check_fields(
 
 
 class Scaler:
-    """Reads and writes Scale objects."""
+    """Reader and writer of Scale objects."""
 
     def __init__(self, core: Core, writer: Writer) -> None:
         self._core = core

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 async def reviewed(core: Core, target: Target, request: ApiRequest) -> tuple[ApiRequest, tuple[str, ...]]:
-    """Call the webhooks for a created subresource; returns the request with the new body, and warnings.
+    """Call the webhooks for a created subresource.
+
+    Returns the request with the new body, and warnings.
 
     Raises ApiError.
     """
@@ -43,7 +45,10 @@ async def reviewed(core: Core, target: Target, request: ApiRequest) -> tuple[Api
 async def reviewed_update(
     core: Core, target: Target, new: Manifest, old: Manifest, *, dry_run: bool
 ) -> tuple[Manifest, tuple[str, ...]]:
-    """Call the webhooks for an updated subresource; returns the object and warnings. Raises ApiError."""
+    """Call the webhooks for an updated subresource.
+
+    Returns the object and warnings. Raises ApiError.
+    """
     write: Attributes = replace(of_target("UPDATE", target, new, old), dry_run=dry_run)
     result = await core.webhooks.review(write)
     return result.object or new, result.warnings

@@ -177,14 +177,17 @@ _decode = msgspec.json.Decoder(_Binding).decode
 
 
 class Binder:
-    """Carries out Bindings."""
+    """Executor of Bindings."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._pods: Resource = core.registry.builtin("pods")
 
     def bind(self, namespace: str, name: str, body: bytes, *, dry_run: bool = False) -> bytes:
-        """Bind the pod to the node; `name` may be empty when the Binding names the pod. Raises ApiError."""
+        """Bind the pod to the node.
+
+        `name` may be empty when the Binding names the pod. Raises ApiError.
+        """
         try:
             binding = _decode(body)
         except errors.MALFORMED as error:
@@ -290,7 +293,7 @@ class _Eviction(msgspec.Struct, rename="camel"):
 
 
 class Evictor:
-    """Evicts pods as far as their budgets allow."""
+    """Executor of evictions, as far as budgets allow."""
 
     def __init__(self, core: Core, deleter: Deleter) -> None:
         self._core = core

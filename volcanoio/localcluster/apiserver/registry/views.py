@@ -18,7 +18,7 @@ _INCLUDES: Final = ("None", "Metadata", "Object")
 
 
 class TableView(Protocol):
-    """Prints objects as a `meta.k8s.io/v1` Table."""
+    """Printer of objects as a `meta.k8s.io/v1` Table."""
 
     def __call__(
         self, resource: Resource, objects: list[Manifest], *, include_object: str, with_columns: bool
@@ -31,7 +31,7 @@ class TableView(Protocol):
 
 
 class Rendering:
-    """Encodes objects and lists in one form. `key` is equal for equal forms of a resource."""
+    """Encoder of objects and lists in one form. `key` is equal for equal forms of a resource."""
 
     def __init__(
         self, resource: Resource, form: str, table: TableView | None, include: str, stored_version: str

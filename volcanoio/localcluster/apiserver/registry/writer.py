@@ -67,7 +67,7 @@ def _warnings_on_error(warnings: list[str]) -> Iterator[None]:
 
 
 class Writer:
-    """Creates and updates objects."""
+    """Writer that creates and updates objects."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -81,7 +81,9 @@ class Writer:
     async def update(
         self, target: Target, current: Stored, new: Manifest, body: bytes, options: WriteOptions
     ) -> Written:
-        """Replace the object, or its status; raises ApiError, and Raced when the update must be computed again.
+        """Replace the object, or its status.
+
+        Raises ApiError, and Raced when the update must be computed again.
 
         The caller has compared uid and resourceVersion, and has called the webhooks where the request is for another
         object than the stored one, such as a Scale. An update that changes nothing stores nothing.
@@ -104,7 +106,10 @@ class _Run:
         self.warnings: list[str] = []
 
     def _store(self, ref: Ref, obj: Manifest, body: bytes, *, has_quota: bool, is_last: bool = False) -> bytes:
-        """Store the object, or remove it when this is the last update before its deletion; returns its JSON."""
+        """Store the object, or remove it when this is the last update before its deletion.
+
+        Returns its JSON.
+        """
         core = self._core
         to_storage(core, self._resource, obj, body)
         if self._options.dry_run:
@@ -122,7 +127,7 @@ class _Run:
 
 
 class _Creation(_Run):
-    """Creates one object."""
+    """Creation of one object."""
 
     async def run(self, obj: Manifest, body: bytes) -> bytes:
         """Store the object and return its JSON; raises ApiError."""
@@ -206,7 +211,7 @@ class _Creation(_Run):
 
 
 class _Update(_Run):
-    """Updates one object or its status."""
+    """Update of one object or its status."""
 
     def __init__(self, write: Write, options: WriteOptions, current: Stored) -> None:
         super().__init__(write, options)

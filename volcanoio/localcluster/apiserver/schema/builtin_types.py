@@ -97,7 +97,9 @@ def _decoder(name: str) -> msgspec.json.Decoder[Any]:
 
 
 def check(resource_name: str, body: bytes, obj: Manifest) -> tuple[list[str], list[str]]:
-    """Check a body and drop unknown fields and nulls from `obj`; returns (unknown fields, wrong types) as texts.
+    """Check a body and drop unknown fields and nulls from `obj`.
+
+    Returns (unknown fields, wrong types) as texts.
 
     A null means that the field is not set, as in Go.
     """
@@ -237,7 +239,10 @@ def is_exact(value: Any, type_: str) -> bool:
 
 
 def check_part(value: Any, type_: str, path: str) -> tuple[list[str], list[str]]:
-    """Check a value of a type within kinds, such as V1ObjectMeta; unknown fields are returned as paths."""
+    """Check a value of a type within kinds, such as V1ObjectMeta.
+
+    Unknown fields are returned as paths.
+    """
     unknown: list[str] = []
     wrong: list[str] = []
     _walk(value, type_, path, unknown, wrong)

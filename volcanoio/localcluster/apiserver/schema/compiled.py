@@ -190,7 +190,10 @@ class ScalePaths(NamedTuple):
 
 
 class CompiledSchema:
-    """Pruning, defaulting and validation of one schema; the paths of the scale subresource are validated too."""
+    """Pruning, defaulting and validation of one schema.
+
+    The paths of the scale subresource are validated too.
+    """
 
     def __init__(self, schema: Manifest, scale: ScalePaths | None = None) -> None:
         self._schema = schema
@@ -230,7 +233,10 @@ class CompiledSchema:
         return compile_rules(self._schema, root=True)
 
     def prune(self, obj: Manifest) -> list[str]:
-        """Remove unspecified fields, also of metadata; returns their paths, sorted. Raises EmbeddedObjectError."""
+        """Remove unspecified fields, also of metadata.
+
+        Returns their paths, sorted. Raises EmbeddedObjectError.
+        """
         removed: list[str] = []
         if self._coerce is not None:
             self._coerce(obj, "", removed)

@@ -162,7 +162,10 @@ def _compile(rules: dict[str, Any], node: dict[str, Any], type_: Type | None, *,
 def _fields_evaluator(
     fields: dict[str, Evaluate], each: Evaluate | None, known: frozenset[str], *, root: bool
 ) -> Evaluate:
-    """Evaluate the rules of the fields of an object; `each` evaluates those that are not `known`."""
+    """Evaluate the rules of the fields of an object.
+
+    `each` evaluates those that are not `known`.
+    """
     unratcheted = frozenset({"apiVersion", "kind"}) if root else frozenset[str]()
 
     def evaluate(value: Any, old: Any, path: str, pair: Pair, evaluation: Evaluation) -> bool:

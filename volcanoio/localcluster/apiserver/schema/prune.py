@@ -25,7 +25,10 @@ def compile_prune(schema: dict[str, Any] | None, *, root: bool = False) -> Prune
 
 
 def _compile_skip(schema: dict[str, Any], *, root: bool = False) -> Prune:
-    """Compile the pruning where unknown fields are kept: specified fields below are pruned nevertheless."""
+    """Compile the pruning where unknown fields are kept.
+
+    Specified fields below are pruned nevertheless.
+    """
     items = schema.get("items")
     item = _compile_skip(items) if isinstance(items, dict) else _keep
     return _pruner(_inner(schema, root=root), item, keeps=True)

@@ -9,7 +9,7 @@ from types import TracebackType
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used; the text says why and how to fix it."""
+    """The data directory cannot be used; the text contains the reason and the fix."""
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(message)

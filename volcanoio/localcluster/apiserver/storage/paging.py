@@ -36,7 +36,10 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class Snapshots:
-    """Remaining objects of unfinished lists. Objects are immutable, so a snapshot is a list of references."""
+    """Remaining objects of unfinished lists.
+
+    Objects are immutable, so a snapshot is a list of references.
+    """
 
     def __init__(self, keep: int = SNAPSHOTS) -> None:
         self._keep = keep

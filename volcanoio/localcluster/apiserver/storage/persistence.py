@@ -56,7 +56,10 @@ _MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _let_t
 
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, int]:
-    """Open the file; returns the connection and the first unused version. Raises DataDirectoryUnusable."""
+    """Open the file.
+
+    Returns the connection and the first unused version. Raises DataDirectoryUnusable.
+    """
     try:
         path.touch(mode=0o600)
         db = sqlite3.connect(path, check_same_thread=False, isolation_level="DEFERRED")
@@ -143,7 +146,10 @@ class StorageFailed(Exception):  # noqa: N818 - named for what happened
 
 
 class Journal:
-    """Writes changes of the store to disk; `durable` waits until all changes so far are committed."""
+    """Writer of the store's changes to disk.
+
+    `durable` waits until all changes so far are committed.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Lock the directory and open the file; raises DataDirectoryBusy and DataDirectoryUnusable."""

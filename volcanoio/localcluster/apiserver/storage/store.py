@@ -24,7 +24,10 @@ BACKLOG = 20_000
 
 
 class Watcher:
-    """A bounded queue of watch lines. `overrun` is set, and the queue stopped, when its reader is too slow."""
+    """A bounded queue of watch lines.
+
+    `overrun` is set, and the queue stopped, when its reader is too slow.
+    """
 
     __slots__ = ("_backlog", "_view", "_view_key", "overrun", "pending", "selection", "wake")
 
@@ -73,7 +76,10 @@ class Watcher:
 
 
 class Collection:
-    """All objects of one resource. `floor` is the version of the newest event that the window has dropped."""
+    """All objects of one resource.
+
+    `floor` is the version of the newest event that the window has dropped.
+    """
 
     def __init__(self, floor: int, window: int = WINDOW) -> None:
         self.objects: dict[tuple[str, str], Stored] = {}
@@ -139,7 +145,10 @@ class Collection:
         self._unsorted = True
 
     def subscribe(self, watcher: Watcher, since: int) -> None:
-        """Queue the events after `since` and all later ones; the caller has compared `since` with `floor`."""
+        """Queue the events after `since` and all later ones.
+
+        The caller has compared `since` with `floor`.
+        """
         if self._ring and self._ring[-1].revision > since:
             for event in self._ring:
                 if event.revision > since:
@@ -162,7 +171,10 @@ Observer: TypeAlias = Callable[[Ref, Event], None]
 
 
 class Store:
-    """All objects; the store checks no rules. `observers` are called after each change is visible."""
+    """All objects.
+
+    The store checks no rules. `observers` are called after each change is visible.
+    """
 
     def __init__(self, revision: int = 0, window: int = WINDOW) -> None:
         self.revision = revision
@@ -220,7 +232,10 @@ class Store:
         return self.put_with(ref, made)
 
     def put_with(self, ref: Ref, make: Callable[[int], Stored]) -> Stored:
-        """Create or replace with the result of `make` for the next resourceVersion; no change when it raises."""
+        """Create or replace with the result of `make` for the next resourceVersion.
+
+        No change when it raises.
+        """
         collection = self.collection(ref.resource)
         old = collection.objects.get((ref.namespace, ref.name))
         new = make(self.revision + 1)

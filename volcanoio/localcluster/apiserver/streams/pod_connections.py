@@ -71,7 +71,10 @@ class LogSource(Protocol):
 
 
 class PodLogs:
-    """The log route. `get` reads the pod, so that a missing pod is reported as any other read is."""
+    """The log route.
+
+    `get` reads the pod, so that a missing pod is reported as any other read is.
+    """
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class PodLogs:
 
 
 class LogRefused(ValueError):  # noqa: N818 - named for what happened
-    """The log cannot be shown; the text says why."""
+    """The log cannot be shown; the text contains the reason."""
 
 
 def parse_options(request: ApiRequest, now: datetime) -> LogOptions:
@@ -225,7 +228,10 @@ async def as_sent(lines: AsyncIterator[list[bytes]], limit: int | None) -> Async
 
 
 def connect(source: StreamSource | None, pod: Manifest, subresource: str, request: ApiRequest) -> ApiUpgrade:
-    """Offer to carry a container's streams; raises ApiError. Without a source all containers are simulated."""
+    """Offer to carry a container's streams.
+
+    Raises ApiError. Without a source all containers are simulated.
+    """
     if subresource == "portforward":
         return _forward(source, pod)
     try:
@@ -262,7 +268,10 @@ def _forward(source: StreamSource | None, pod: Manifest) -> ApiForward:
 
 
 def _options(request: ApiRequest) -> StreamOptions:
-    """Parse the query; a terminal has no separate error stream, and attach shows output by default."""
+    """Parse the query.
+
+    A terminal has no separate error stream, and attach shows output by default.
+    """
     tty = request.flag("tty")
     return StreamOptions(
         stdin=request.flag("stdin"),

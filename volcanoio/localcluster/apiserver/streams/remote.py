@@ -35,7 +35,10 @@ class Resize(msgspec.Struct, rename="pascal"):
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """Requested streams (Kubernetes: PodExecOptions, PodAttachOptions); `command` is empty for attach."""
+    """Requested streams (Kubernetes: PodExecOptions, PodAttachOptions).
+
+    `command` is empty for attach.
+    """
 
     stdin: bool = False
     stdout: bool = False
@@ -76,7 +79,10 @@ class Remote(Protocol):
         ...
 
     async def write(self, channel: Channel, data: bytes) -> None:
-        """Send output; returns when more may be sent. Raises ConnectionError when the client has disconnected."""
+        """Send output.
+
+        Returns when more may be sent. Raises ConnectionError when the client has disconnected.
+        """
         ...
 
     async def resized(self) -> Size:
@@ -100,5 +106,8 @@ class StreamSource(Protocol):
         ...
 
     async def attach(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
-        """Connect to a container's own streams until it ends; cancelling leaves the container running."""
+        """Connect to a container's own streams until it ends.
+
+        Cancelling leaves the container running.
+        """
         ...

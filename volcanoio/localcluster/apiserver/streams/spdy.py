@@ -164,7 +164,7 @@ class SpdyStream:
 
 
 class SpdyConnection:
-    """Converts frames to streams and back; `opened` is called for each new stream, in order."""
+    """Converter of frames to streams and back; `opened` is called for each new stream, in order."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened: Callable[[SpdyStream], None]

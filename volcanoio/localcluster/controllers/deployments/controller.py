@@ -163,14 +163,17 @@ _LONGEST_NAME = 253
 
 
 class DeploymentController(ClusterController):
-    """Replaces the pods of Deployments by those of a changed template, through ReplicaSets."""
+    """Controller that replaces the pods of Deployments by those of a changed template, through ReplicaSets."""
 
     name = "deployment-controller"
     primary = DEPLOYMENT
     reads = (REPLICA_SET, POD)
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
-        """Return the Deployment; for a ReplicaSet its owner or possible owners; for a finished pod its Deployment."""
+        """Return the Deployment; for a ReplicaSet its owner or possible owners.
+
+        For a finished pod its Deployment.
+        """
         if event.resource == DEPLOYMENT.resource:
             return (event.obj.metadata.key,)
         namespace = event.obj.metadata.namespace
@@ -252,7 +255,10 @@ class _Step:
         return self._scaled(rollout.rolled_down(self.limits, self.newest, active))
 
     def _emptying(self) -> tuple[Stage, ...] | None:
-        """Scale old ReplicaSets down (Recreate); () while their pods are left, None when there are none."""
+        """Scale old ReplicaSets down (Recreate).
+
+        () while their pods are left, None when there are none.
+        """
         down = self._scaled({one.metadata.name: 0 for one in self.old if size(one)})
         if down:
             return down
@@ -286,7 +292,10 @@ class _Step:
         ) and newest.metadata.annotations.get(rollout.DESIRED) == str(wanted)
 
     def _scaled(self, wanted: Mapping[str, int], *, insist: bool = False) -> tuple[Stage, ...]:
-        """Return the writes that resize ReplicaSets; with `insist` also where only annotations differ."""
+        """Return the writes that resize ReplicaSets.
+
+        With `insist` also where only annotations differ.
+        """
         writes = []
         notes = rollout.replicas_annotations(self.limits)
         for one in self.sets:
@@ -372,7 +381,10 @@ class _Step:
         }  # fmt: skip
 
     def _after_refusal(self, status: Manifest) -> Manifest:
-        """Return the status after a refused ReplicaSet: another name after a collision, else a condition."""
+        """Return the status after a refused ReplicaSet.
+
+        It leads to another name after a collision; otherwise it has a condition.
+        """
         failure = self.view.failure
         if failure is None or not isinstance(failure.effect, Create) or self.newest is not None:
             return status

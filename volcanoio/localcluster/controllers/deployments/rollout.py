@@ -34,7 +34,10 @@ def is_recreate(deployment: Workload) -> bool:
 
 
 def limits_of(deployment: Workload) -> Limits:
-    """Return the limits; surge is rounded up, unavailability down; one may be unavailable if both are 0."""
+    """Return the limits; surge is rounded up, unavailability down.
+
+    One may be unavailable if both are 0.
+    """
     replicas = count(deployment.spec.get("replicas"), 1)
     if is_recreate(deployment):
         return Limits(replicas, 0, 0)
@@ -73,7 +76,7 @@ def rolled_up(limits: Limits, newest: Workload, others: Sequence[Workload]) -> i
 
 
 def rolled_down(limits: Limits, newest: Workload, old: Sequence[Workload]) -> dict[str, int]:
-    """Return the sizes of old ReplicaSets in the next step of a rolling update, by name, those that change only.
+    """Return the changed sizes of old ReplicaSets in a rolling update's next step, by name.
 
     First go pods that are not available, as far as the newest's own unavailable ones leave room; then as many as
     are available beyond what must be. `old` comes oldest first.
@@ -99,7 +102,7 @@ def rolled_down(limits: Limits, newest: Workload, old: Sequence[Workload]) -> di
 
 
 def proportional(limits: Limits, sets: Sequence[Workload], before: int) -> dict[str, int]:
-    """Return the sizes of several active ReplicaSets when their Deployment is scaled amid a rollout, by name.
+    """Return the sizes of active ReplicaSets whose Deployment is scaled amid a rollout, by name.
 
     Each gets its share of what is to be added or taken, the largest the rest. `sets` comes oldest first; `before` is
     how many pods there are, for sets whose annotation does not say how many there might have been.

@@ -28,7 +28,9 @@ PODS, SLICES, WRITES = 500, 10, 5
 
 
 class EndpointsController(ClusterController):
-    """Keeps Endpoints and EndpointSlices; changes within a moment become one write.
+    """Controller that keeps Endpoints and EndpointSlices.
+
+    Changes within a moment become one write.
 
     The states of Services are a cache: they follow from the objects, and are rebuilt after a restart, a relist and a
     change of the Service. Computing them for each reconciliation is too slow (5000 pods: 65 ms for a changed pod,
@@ -70,7 +72,10 @@ class EndpointsController(ClusterController):
         return found
 
     def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
-        """Return all Services, and Endpoints without Service. Cached states are dropped: changes were missed."""
+        """Return all Services, and Endpoints without Service.
+
+        Cached states are dropped: changes were missed.
+        """
         del now
         self._kept.clear()
         return sorted({*objects.by_key(SERVICE), *objects.by_key(ENDPOINTS)})

@@ -32,7 +32,10 @@ from volcanoio.model.kinds import POD
 
 @dataclass(slots=True)
 class PortGroup:
-    """The pods with the same ports, by name: those in no slice, and those for the Endpoints object."""
+    """Pods with the same ports, by name.
+
+    Those in no slice, and those for the Endpoints object.
+    """
 
     waiting: list[str] = field(default_factory=list)
     ready: list[str] = field(default_factory=list)
@@ -222,7 +225,7 @@ def _placeholder(kept: ServiceState) -> Iterator[Rewrite]:
 
 
 class _Filling:
-    """Assigns pods without slice to slices."""
+    """Assignment of pods without slice to slices."""
 
     def __init__(self, kept: ServiceState) -> None:
         self._kept = kept

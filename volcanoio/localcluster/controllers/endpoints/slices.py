@@ -42,7 +42,10 @@ def headless(service: Service) -> bool:
 
 
 def member(service: Service, pod: Pod) -> Member | None:
-    """Return the endpoint of a pod; None without address, or unready unless the Service publishes these."""
+    """Return the endpoint of a pod.
+
+    The result is None without address, or unready unless the Service publishes these.
+    """
     early = bool(service.spec.get("publishNotReadyAddresses"))
     if not selects(service, pod.metadata.labels) or not pod.status.pod_ip or finished(pod):
         return None
@@ -68,7 +71,10 @@ def target(one: Member, namespace: str) -> Manifest:
 
 
 def _ports(service: Service, pod: Pod) -> Ports:
-    """Return the Service's ports with the pod's port numbers; one whose name the pod does not have is left out."""
+    """Return the Service's ports with the pod's port numbers.
+
+    One whose name the pod does not have is left out.
+    """
     found: list[tuple[str, int, str]] = []
     for port in service.spec.get("ports") or ():
         protocol = port.get("protocol", "TCP")

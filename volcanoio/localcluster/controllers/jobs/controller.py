@@ -46,7 +46,10 @@ BACKOFF = Backoff(base=10.0, cap=600.0)
 
 
 def ended_at(pod: Pod) -> float:
-    """Return when a pod ended: its last container, else when it became unready, was deleted or created."""
+    """Return when a pod ended.
+
+    That is the end of its last container, else when it became unready, was deleted or created.
+    """
     moments = [
         moment
         for status in pod.status.container_statuses
@@ -62,7 +65,7 @@ def ended_at(pod: Pod) -> float:
 
 
 def resumes_at(pod_counts: PodCounts, pods: Sequence[Pod]) -> float:
-    """Return when (epoch seconds) the next pod may be created after the latest failures among these pods."""
+    """Return when (epoch seconds) the next pod may be created after these pods' failures."""
     last_success = max((ended_at(pod) for pod in pods if pod.status.phase == "Succeeded"), default=float("-inf"))
     failures = [moment for pod in pods if pod_counts.is_failed(pod) and (moment := ended_at(pod)) > last_success]
     if not failures:
@@ -191,14 +194,17 @@ _OURS = "kubernetes.io/job-controller"
 
 
 class JobController(ClusterController):
-    """Runs batch Jobs to completion, and deletes finished ones after their TTL."""
+    """Controller that runs batch Jobs to completion, and deletes finished ones after their TTL."""
 
     name = "job-controller"
     primary = BATCH_JOB
     reads = (POD,)
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
-        """Return the job; for a pod its owner or possible owners, also a missing owner while it has our finalizer."""
+        """Return the job.
+
+        For a pod its owner or possible owners, also a missing owner while it has our finalizer.
+        """
         if event.resource == BATCH_JOB.resource:
             return (event.obj.metadata.key,)
         meta = event.obj.metadata
@@ -346,7 +352,10 @@ class _Reconciliation:
         return _probed(conditions, now)
 
     def _paused(self, status: Manifest, conditions: list[Manifest]) -> list[Manifest]:
-        """Set the condition of a job that was suspended or resumed; a resumed job restarts its clock."""
+        """Set the condition of a job that was suspended or resumed.
+
+        A resumed job restarts its clock.
+        """
         known = condition_of(conditions, "Suspended")
         now = self.view.now
         if self.suspended and (known is None or known.get("status") != "True"):

@@ -30,7 +30,10 @@ def parse_indexes(text: str | None, limit: int) -> set[int]:
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
-    """Return indexes as text: two in a row with a comma, more with a dash, as Kubernetes writes them."""
+    """Return indexes as text, as Kubernetes writes them.
+
+    Two in a row with a comma, more with a dash.
+    """
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and runs[-1][-1] == index - 1:
@@ -159,7 +162,10 @@ class PodCounts:
         return self.base_failed + len(self.uncounted_failed)
 
     def is_failed(self, pod: Pod) -> bool:
-        """Return whether a pod counts as failed; a terminating one does, unless only ended ones are replaced."""
+        """Return whether a pod counts as failed.
+
+        A terminating one does, unless only ended ones are replaced.
+        """
         if pod.status.phase in ("Failed", "Succeeded"):
             return pod.status.phase == "Failed"
         return not self._only_failed and terminating(pod)
@@ -179,7 +185,10 @@ class PodCounts:
             self.uncounted_failed.append(uid)
 
     def _matters(self, pod: Pod) -> bool:
-        """Return whether a failure counts: not where a rule ignores it, nor of an index the job does not have."""
+        """Return whether a failure counts.
+
+        It does not where a rule ignores it, nor for an index that the job does not have.
+        """
         if self.indexed and not self._has_index(pod):
             return False
         return match_failure_policy(self.job, pod).action != "Ignore"
@@ -212,7 +221,10 @@ class PodCounts:
         return lost - self.completed
 
     def _is_remembered(self, pod: Pod) -> bool:
-        """Return whether only this failed pod stores the failure count of its index; it stays until replaced."""
+        """Return whether only this failed pod stores the failure count of its index.
+
+        It stays until replaced.
+        """
         index = index_of(pod)
         if not self.by_index or self._given_up or index is None or index in self.failed_indexes | self.completed:
             return False

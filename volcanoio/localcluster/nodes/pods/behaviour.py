@@ -170,7 +170,7 @@ def sleep_of(container: Container) -> float | None:
 
 
 def _runs_on(text: str, start: int) -> bool:
-    """Return whether the loop whose body begins here is in the foreground and holds nothing that leaves it."""
+    """Return whether the loop at this body runs in the foreground and has no exit."""
     depth = 1
     for word in _DO_OR_DONE.finditer(text, start):
         depth += 1 if word[0] == "do" else -1

@@ -174,7 +174,9 @@ def end_as_planned(run: ContainerRun, at: float) -> ContainerRun:
 
 
 def stopping(run: ContainerRun, at: float, hook: float, grace: float, obeys_after: float) -> ContainerRun:
-    """Request the end of the container at `at`, within `grace`, of which its preStop hook takes `hook` (seconds).
+    """Request the end of the container at `at`, within `grace` seconds.
+
+    Its preStop hook takes `hook` seconds of that.
 
     `obeys_after` is how long a simulated one takes to end. An earlier end that was planned still comes.
     """

@@ -84,7 +84,10 @@ def misconfigured(run: PodRun, message: str) -> PodRun:
 
 
 def terminate(run: PodRun, now: float, grace: float) -> PodRun:
-    """Terminate a pod: SIGTERM now, SIGKILL after `grace` seconds. A second call can only shorten the grace."""
+    """Terminate a pod: SIGTERM now, SIGKILL after `grace` seconds.
+
+    A second call can only shorten the grace.
+    """
     if run.finished:
         return run
     if run.ending_at is None:
@@ -243,7 +246,10 @@ def _mains_began(run: PodRun) -> bool:
 
 
 def _end_all(run: PodRun, at: float, grace: float, reason: str = "", message: str = "") -> PodRun:
-    """Stop starting containers and end the running ones: sidecars after the others, the last first."""
+    """Stop starting containers and end the running ones.
+
+    Sidecars end after the others, the last first.
+    """
     containers = []
     for c in run.containers:
         if c.state is State.RUNNING:

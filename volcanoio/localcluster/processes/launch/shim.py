@@ -181,7 +181,9 @@ def _attend(lines: _Lines, child: _Child) -> NoReturn:
 
 
 class _Child:
-    """The command. `contained` when it is the first of its process namespace, which ends with it.
+    """The command.
+
+    `contained` when it is the first of its process namespace, which ends with it.
 
     Else its group belongs to it, and where there are no namespaces at all (`alone`) all that descends from us.
     """

@@ -41,7 +41,9 @@ SUBRESOURCE_KINDS: dict[str, GroupVersionKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """One write. `object` is None for DELETE, `old` for CREATE and CONNECT; `name` is empty until one is generated.
+    """One write. `object` is None for DELETE, `old` for CREATE and CONNECT.
+
+    `name` is empty until one is generated.
 
     The namespace of a Namespace is its own name, as in Kubernetes.
     """

@@ -27,7 +27,7 @@ _SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 
 class NoEndpoint(Exception):  # noqa: N818 - named for what is the case
-    """The Service has no reachable endpoint; the text says why and how to fix it."""
+    """The Service has no reachable endpoint; the text contains the reason and the fix."""
 
 
 class Endpoint(NamedTuple):
@@ -146,7 +146,7 @@ class CallFailed(Exception):  # noqa: N818 - named for what happened
 
 
 class WebhookClient:
-    """Posts to webhooks."""
+    """Client that posts to webhooks."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None

@@ -20,7 +20,10 @@ Selector = dict[str, Any]
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel"):
-    """Operations and resources of a rule; `resources` holds `pods`, `pods/status`, `pods/*`, `*` or `*/*`."""
+    """Operations and resources of a rule.
+
+    `resources` holds `pods`, `pods/status`, `pods/*`, `*` or `*/*`.
+    """
 
     operations: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = msgspec.field(default=(), name="apiGroups")

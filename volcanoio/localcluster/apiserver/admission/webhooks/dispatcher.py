@@ -171,7 +171,7 @@ class Reviewed(msgspec.Struct, frozen=True):
 
 
 class WebhookDispatcher:
-    """Calls the configured webhooks; `configured` is whether there are any."""
+    """Dispatcher that calls the configured webhooks; `configured` is whether there are any."""
 
     def __init__(self, store: Store, registry: Registry, new_uid: Callable[[], str]) -> None:
         self._store = store
@@ -226,7 +226,10 @@ class WebhookDispatcher:
         return Reviewed(write.object, round_.changed, tuple(dict.fromkeys(warnings)))
 
     async def review(self, write: Attributes) -> Reviewed:
-        """Call both types of webhooks for a subresource without validation in between; raises ApiError."""
+        """Call both types of webhooks for a subresource without validation in between.
+
+        Raises ApiError.
+        """
         write = replace(write, options=write.options or request_options(write.operation))
         reviewed = await self.mutate(write)
         warnings = await self.validate(replace(write, object=reviewed.object))
@@ -258,7 +261,10 @@ class WebhookDispatcher:
         return write
 
     async def validate(self, write: Attributes) -> tuple[str, ...]:
-        """Call the validating webhooks concurrently; returns warnings, raises the ApiError of the first refusal."""
+        """Call the validating webhooks concurrently.
+
+        Returns warnings, raises the ApiError of the first refusal.
+        """
         if write.resource.name in EXEMPT or not self._validating:
             return ()
         asked = [(hook, shown) for hook in self._validating if (shown := self._invocation(hook, write))]
@@ -335,7 +341,10 @@ class _Round:
         self.required: set[tuple[str, str]] = set()
 
     def require(self) -> None:
-        """Note a change: webhooks with a reinvocation policy that were called before are called again."""
+        """Record a change.
+
+        Webhooks with a reinvocation policy that were called before are called again.
+        """
         self.required |= self.invoked
         self.invoked = set()
 

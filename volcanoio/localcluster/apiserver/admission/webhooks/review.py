@@ -53,7 +53,10 @@ def version_for(accepted: tuple[str, ...]) -> str:
 
 
 def question(uid: str, version: str, shown: Attributes, asked: Attributes, user: User) -> bytes:
-    """Encode a review: `shown` is the write as the webhook matched it, `asked` as the client sent it."""
+    """Encode a review.
+
+    `shown` is the write as the webhook matched it, `asked` as the client sent it.
+    """
     request = {"uid": uid, **request_fields(shown, asked, user), "object": shown.object, "oldObject": shown.old}
     api_version = f"admission.k8s.io/{version}"
     return msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": api_version, "request": request})

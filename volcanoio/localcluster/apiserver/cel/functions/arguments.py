@@ -12,7 +12,9 @@ Implementation = Callable[..., Any]
 
 
 def taking(*kinds: type) -> Callable[[Implementation], Implementation]:
-    """Call a function only with values of these types (or subclasses of list and Opaque), else NoSuchOverload.
+    """Wrap a function to accept only values of these types, else raise NoSuchOverload.
+
+    Subclasses of list and Opaque are accepted too.
 
     Trailing arguments may be missing when the implementation has defaults for them.
     """

@@ -32,7 +32,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(text: str) -> int:
-    """Parse a duration such as `1h30m` into nanoseconds (Go's `time.ParseDuration`); raises ValueError."""
+    """Parse a duration such as `1h30m` into nanoseconds (Go's `time.ParseDuration`).
+
+    Raises ValueError.
+    """
     if text.lstrip("+-") == "0" and len(text) <= 2:
         return 0
     if _DURATION.fullmatch(text) is None:

@@ -33,7 +33,7 @@ def _create(scaler: Manifest, core: Core) -> None:
 
 
 def _default(scaler: Manifest, core: Core) -> None:
-    """Default to one replica at least and 80 % of the requested cpu, and complete the scaling rules."""
+    """Set defaults: one replica at least, 80 % of the requested cpu, complete scaling rules."""
     del core
     spec = fill(spec_of(scaler), minReplicas=1)
     if not spec.get("metrics"):

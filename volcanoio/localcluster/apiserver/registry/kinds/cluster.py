@@ -44,7 +44,10 @@ def _default_namespace(namespace: Manifest, core: Core) -> None:
 
 
 def _default_node(node: Manifest, core: Core) -> None:
-    """Complete capacity and allocatable from each other: tests and simulators create nodes in one request."""
+    """Complete capacity and allocatable from each other.
+
+    Tests and simulators create nodes in one request.
+    """
     del core
     spec = spec_of(node)
     if spec.get("podCIDR") and (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:

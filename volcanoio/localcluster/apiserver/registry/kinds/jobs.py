@@ -56,7 +56,7 @@ _FIELDS: Final = (
 
 
 class ScheduleError(ValueError):
-    """An invalid schedule; the text says why."""
+    """An invalid schedule; the text contains the reason."""
 
 
 def schedule_rule(text: str) -> str:

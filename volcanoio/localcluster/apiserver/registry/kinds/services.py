@@ -294,7 +294,10 @@ def _drop_unchanged(spec: Manifest, before: Manifest, names: Iterable[str]) -> N
 
 
 def _keep_node_ports(spec: Manifest, node_ports: Mapping[tuple[Any, Any], int | None]) -> None:
-    """Keep the node ports, by protocol and port; drop them where the type of the Service has none any more."""
+    """Keep the node ports, by protocol and port.
+
+    Drop them where the type of the Service has none any more.
+    """
     for port in listed(spec.get("ports")):
         number = node_ports.get((port.get("protocol"), port.get("port")))
         if spec["type"] not in _WITH_NODE_PORTS:
@@ -310,7 +313,9 @@ def _create(service: Manifest, core: Core) -> None:
 
 
 def _allocate(service: Manifest, core: Core, *, allocated: Iterable[int | None] | None) -> None:
-    """Allocate an address and node ports, or check the requested ones; raises ApiError 422 and 500.
+    """Allocate an address and node ports, or check the requested ones.
+
+    Raises ApiError 422 and 500.
 
     `allocated` are the node ports of the stored Service, None for a new one.
     """
