@@ -8,7 +8,7 @@ Time moves by one period in each cycle. Tests of several cycles with events in b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2b
@@ -18,11 +18,11 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_configuration, parse
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.offline.offline import Offline
-from volcanoio.framework.effects import Record
+from volcanoio.framework.effects import Patch, Record
 from volcanoio.framework.scheduling.points import PluginFactory
 from volcanoio.framework.scheduling.session import ActionFactory
 from volcanoio.framework.scheduling.views import TaskStatus
@@ -287,6 +287,15 @@ class World(Offline):
         return [decision.name for decision in self.decisions if isinstance(decision, Evict)]
 
     @property
+    def ungated(self) -> list[str]:
+        """Names of the pods whose scheduling gates were removed, in the order of the decisions."""
+        return [
+            decision.name
+            for decision in self.decisions
+            if isinstance(decision, Patch) and "schedulingGates" in decision.patch.get("spec", {})
+        ]
+
+    @property
     def recorded(self) -> list[tuple[str, str, str]]:
         """The Kubernetes Events recorded: name of the object, reason, message."""
         return [
@@ -308,6 +317,10 @@ class World(Offline):
         """Return why a task of a PodGroup found no node; "" if every task found one."""
         errors = self.state.ledger.jobs[f"ns/{name}"].attempts.fit_errors
         return next(iter(errors.values())).text if errors else ""
+
+    def reason(self, name: str) -> str:
+        """Return why a PodGroup waits."""
+        return self.state.ledger.jobs[f"ns/{name}"].attempts.reason.text
 
     def condition(self, name: str) -> tuple[str, str, str]:
         """Return type, reason and message of the last condition of a PodGroup."""
@@ -331,6 +344,7 @@ class Scenario:
     """Number of cycles; the decisions of each are carried out before the next."""
     now: float = 1000.0
     """Time of the first cycle, as a Unix timestamp; a cycle takes one second."""
+    options: StateOptions | None = None
     binds: Mapping[str, str] = field(default_factory=dict)
     """The node of each pod that is bound."""
     bind_order: Sequence[str] | None = None
@@ -351,39 +365,51 @@ class Scenario:
     """Why a task of each PodGroup found no node."""
     reasons: Mapping[str, str] | None = None
     """Why each PodGroup waits."""
+    written_phases: Mapping[str, str] | None = None
+    """Phases in the statuses of PodGroups, as the API server has them."""
+    statuses: Mapping[str, Mapping[str, int]] | None = None
+    """Number of tasks of PodGroups in each status."""
+    ungated: Sequence[str] | None = None
+    """Names of the pods whose scheduling gates were removed, in the order of the decisions."""
+
+    def run(self) -> World:
+        """Run the cycles, and return the world after them."""
+        state = ClusterState(self.options)
+        return World(*self.cluster, conf=self.conf, state=state, now=self.now).run(self.cycles)
 
     def check(self) -> None:
         """Run the cycles, and compare the decisions."""
-        world = World(*self.cluster, conf=self.conf, now=self.now).run(self.cycles)
+        world = self.run()
         decided: dict[str, object] = {"evicts": sorted(world.evictions)}
         expected: dict[str, object] = {"evicts": sorted(self.evicts)}
         if self.binds or (self.bind_order is None and self.bind_counts is None):
             decided["binds"], expected["binds"] = world.binds, self.binds
-        if self.bind_order is not None:
-            decided["bind_order"], expected["bind_order"] = world.bind_order, self.bind_order
-        if self.batches is not None:
-            decided["batches"], expected["batches"] = world.batches, self.batches
-        if self.bind_counts is not None:
-            decided["bind_counts"] = Counter(name.rpartition("-")[0] for name in world.binds)
-            expected["bind_counts"] = self.bind_counts
-        if self.pipelines is not None:
-            decided["pipelines"], expected["pipelines"] = world.pipelines, self.pipelines
-        if self.phases is not None:
-            decided["phases"], expected["phases"] = {name: world.phase(name) for name in self.phases}, self.phases
-        if self.conditions is not None:
-            decided["conditions"] = {name: world.condition(name) for name in self.conditions}
-            expected["conditions"] = self.conditions
-        if self.fit_errors is not None:
-            decided["fit_errors"] = {name: world.fit_error(name) for name in self.fit_errors}
-            expected["fit_errors"] = self.fit_errors
-        if self.reasons is not None:
-            jobs = world.state.ledger.jobs
-            decided["reasons"] = {name: jobs[f"ns/{name}"].attempts.reason.text for name in self.reasons}
-            expected["reasons"] = self.reasons
+        for what, observe in OBSERVED.items():
+            wanted = getattr(self, what)
+            if wanted is not None:
+                decided[what], expected[what] = observe(world, wanted), wanted
         wrong = "; ".join(
             f"{what}: {decided[what]}, not {expected[what]}" for what in decided if decided[what] != expected[what]
         )
         assert not wrong, wrong
+
+
+OBSERVED: dict[str, Callable[[World, Any], object]] = {
+    "bind_order": lambda world, _: world.bind_order,
+    "batches": lambda world, _: world.batches,
+    "bind_counts": lambda world, _: Counter(name.rpartition("-")[0] for name in world.binds),
+    "pipelines": lambda world, _: world.pipelines,
+    "phases": lambda world, names: {name: world.phase(name) for name in names},
+    "written_phases": lambda world, names: {name: world.group(name).status.phase for name in names},
+    "statuses": lambda world, names: {name: world.statuses(name) for name in names},
+    "conditions": lambda world, names: {name: world.condition(name) for name in names},
+    "fit_errors": lambda world, names: {name: world.fit_error(name) for name in names},
+    "reasons": lambda world, names: {
+        name: world.state.ledger.jobs[f"ns/{name}"].attempts.reason.text for name in names
+    },
+    "ungated": lambda world, _: world.ungated,
+}
+"""How each decision that a scenario may leave out is observed, given what is expected."""
 
 
 def scenarios(*cases: Scenario, conf: str | None = None, common: Sequence[Manifest] = ()) -> pytest.MarkDecorator:

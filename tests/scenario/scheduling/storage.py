@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
-from tests.scenario.scheduling.harness import CREATED, pod
+from tests.scenario.scheduling.harness import CREATED, Scenario, World, group, node, pod
 from volcanoio.model.base import Manifest
 
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+THREE = [node(name, labels={HOST: name, ZONE: f"z{name[1]}"}) for name in ("n1", "n2", "n3")]
 COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
@@ -109,3 +113,32 @@ def using(name: str, group: str, *claims: str, **more: Any) -> Manifest:
     """Return a pod that uses claims."""
     volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
     return pod(name, group, spec={"volumes": volumes}, **{"cpu": "1", **more})
+
+
+def why(world: World, name: str = "g") -> str:
+    """Return the message of the group's Unschedulable condition."""
+    conditions = world.group(name).status.conditions
+    return next((each.message for each in conditions if each.type == "Unschedulable"), "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimScenario(Scenario):
+    """Storage objects, and the nodes that a pod with claim c may use; there are nodes n1, n2 and n3."""
+
+    nodes: Collection[str] = ()
+    """The feasible nodes; the pod is bound to one of them, and to each if it is the only schedulable one."""
+    message: str = ""
+    """Part of the PodGroup's condition if no node is feasible."""
+
+    def check(self) -> None:
+        """Compare the binds with all nodes, and with each feasible node as the only schedulable one."""
+        assert bool(self.nodes) is not bool(self.message)
+        world = World(*THREE, *self.cluster, group("g", 1), using("p", "g", "c")).run(3)
+        assert set(world.binds) == ({"p"} if self.nodes else set())
+        assert set(world.binds.values()) <= set(self.nodes)
+        if self.message:
+            assert self.message in why(world)
+        for name in self.nodes:
+            others = [{**each, "spec": {"unschedulable": True}} for each in THREE if each["metadata"]["name"] != name]
+            lone = World(*THREE, *others, *self.cluster, group("g", 1), using("p", "g", "c")).run(2)
+            assert lone.binds == {"p": name}

@@ -55,35 +55,67 @@ FIVE = (group("g", 0, queue="q"), *pods("p", 5, "g", cpu="1"))
 ONE = (group("g", 1, queue="q"), pod("p", "g", cpu="1"))
 
 
-def usable_nodes(of: Manifest, text: str) -> set[str]:
-    """Return the nodes that the five pods of a queue use."""
-    world = World(*SMALL_NODES, of, *FIVE, conf=text)
-    world.cycle()
-    return set(world.binds.values())
-
-
-def test_a_queue_uses_nodes_of_its_required_and_preferred_groups() -> None:
-    assert usable_nodes(affine("q", required=["g1"], preferred=["g2"]), conf()) == {"n1", "n2"}
-
-
-def test_a_queue_does_not_use_a_forbidden_group_even_if_it_is_required() -> None:
-    assert usable_nodes(affine("q", required=["g1", "g2"], forbidden=["g2"]), conf()) == {"n1"}
-
-
-def test_a_queue_uses_a_forbidden_group_that_it_avoids_too() -> None:
-    assert usable_nodes(affine("q", required=["g1"], forbidden=["g4"], avoided=["g4"]), conf()) == {"n1", "n4"}
-
-
-def test_a_queue_without_affinity_uses_no_node() -> None:
-    assert usable_nodes(affine("q"), conf()) == set()
-
-
-def test_a_queue_without_affinity_uses_nodes_without_group_if_not_strict() -> None:
-    assert usable_nodes(affine("q"), NOT_STRICT) == {"bare"}
-
-
-def test_a_queue_with_affinity_uses_no_nodes_without_group_even_if_not_strict() -> None:
-    assert usable_nodes(affine("q", required=["g1"]), NOT_STRICT) == {"n1"}
+@scenarios(
+    Scenario(
+        name="a queue uses nodes of its required and preferred groups",
+        cluster=[*SMALL_NODES, affine("q", required=["g1"], preferred=["g2"]), *FIVE],
+        binds={"p-0": "n1", "p-1": "n2"},
+    ),
+    Scenario(
+        name="a queue does not use a forbidden group even if it is required",
+        cluster=[*SMALL_NODES, affine("q", required=["g1", "g2"], forbidden=["g2"]), *FIVE],
+        binds={"p-0": "n1"},
+    ),
+    Scenario(
+        name="a queue uses a forbidden group that it avoids too",
+        cluster=[*SMALL_NODES, affine("q", required=["g1"], forbidden=["g4"], avoided=["g4"]), *FIVE],
+        binds={"p-0": "n1", "p-1": "n4"},
+    ),
+    Scenario(
+        name="a queue without affinity uses no node",
+        cluster=[*SMALL_NODES, affine("q"), *FIVE],
+    ),
+    Scenario(
+        name="a queue without affinity uses nodes without group if not strict",
+        conf=NOT_STRICT,
+        cluster=[*SMALL_NODES, affine("q"), *FIVE],
+        binds={"p-0": "bare"},
+    ),
+    Scenario(
+        name="a queue with affinity uses no nodes without group even if not strict",
+        conf=NOT_STRICT,
+        cluster=[*SMALL_NODES, affine("q", required=["g1"]), *FIVE],
+        binds={"p-0": "n1"},
+    ),
+    Scenario(
+        name="a queue uses no more of a group than its limit",
+        cluster=[
+            *NODES,
+            affine("q", required=["g1", "g2"], preferred=["g1"], limits='{"g1": {"cpu": "3"}}'),
+            *(group("old", 1, queue="q", phase="Running"), pod("old", "old", on="n1", phase="Running", cpu="1")),
+            *(group("g", 4, queue="q"), *pods("p", 4, "g", cpu="1")),
+        ],
+        binds={"p-0": "n1", "p-1": "n1", "p-2": "n2", "p-3": "n2"},
+    ),
+    Scenario(
+        name="fit errors distinguish nodes without group from nodes of other groups",
+        cluster=[*NODES, affine("q", required=["g9"]), *ONE],
+        fit_errors={
+            "g": "0/5 nodes are unavailable: 1 node group label not found, "
+            "4 node does not satisfy the node group affinity."
+        },
+    ),
+    Scenario(
+        name="the fit error of a queue without affinity differs from that of nodes without group",
+        cluster=[*NODES, affine("q"), *ONE],
+        fit_errors={
+            "g": "0/5 nodes are unavailable: 1 node group label not found, 4 node group affinity not specified."
+        },
+    ),
+    conf=conf(),
+)
+def test_nodes_that_a_queue_uses(scenario: Scenario) -> None:
+    scenario.check()
 
 
 @scenarios(
@@ -150,25 +182,6 @@ def test_a_queue_with_affinity_uses_no_nodes_without_group_even_if_not_strict() 
 )
 def test_nodegroup(scenario: Scenario) -> None:
     scenario.check()
-
-
-def test_a_queue_uses_no_more_of_a_group_than_its_limit() -> None:
-    of = affine("q", required=["g1", "g2"], preferred=["g1"], limits='{"g1": {"cpu": "3"}}')
-    held = (group("old", 1, queue="q", phase="Running"), pod("old", "old", on="n1", phase="Running", cpu="1"))
-    world = World(*NODES, of, *held, group("g", 4, queue="q"), *pods("p", 4, "g", cpu="1"), conf=conf())
-    world.cycle()
-    assert sorted(world.binds.values()) == ["n1", "n1", "n2", "n2"]
-
-
-def test_fit_errors_distinguish_nodes_without_group_of_other_groups_and_queues_without_affinity() -> None:
-    for of, reason in (
-        (affine("q", required=["g9"]), "node does not satisfy the node group affinity"),
-        (affine("q"), "node group affinity not specified"),
-    ):
-        world = World(*NODES, of, *ONE, conf=conf())
-        world.cycle()
-        errors = world.state.ledger.jobs["ns/g"].attempts.fit_errors
-        assert next(iter(errors.values())).counts == {"node group label not found": 1, reason: 4}
 
 
 def test_a_changed_affinity_takes_effect_in_the_next_cycle() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, pods, scenarios, with_uids
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.offline.replay import CutAt
 from volcanoio.engine.scheduling.session.single_pods import MIN_TRIED_PODS, SINGLE_PODS
@@ -14,14 +12,18 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
 OTHERS = {"schedulerName": "default-scheduler"}
+ENABLED = StateOptions(single_pod_schedulers=frozenset({"default-scheduler"}))
 
 
 def single_pod_world(*objects: Manifest) -> World:
-    return World(*objects, state=ClusterState(StateOptions(single_pod_schedulers=frozenset({"default-scheduler"}))))
+    return World(*objects, state=ClusterState(ENABLED))
 
 
 def single(name: str, priority: int = 0, **requests: str) -> Manifest:
     return pod(name, spec={**OTHERS, "priority": priority}, **requests)
+
+
+PODS_OF_ONE_SECOND = [single(name, cpu="1") for name in ("first", "second", "third")]
 
 
 def bound_in_last_cycle(of: World) -> dict[str, str]:
@@ -30,13 +32,42 @@ def bound_in_last_cycle(of: World) -> dict[str, str]:
     return {bind.name: bind.node for batch in batches for bind in batch.binds}
 
 
-def test_single_pods_are_bound_as_far_as_they_fit() -> None:
-    world = single_pod_world(node("n1", cpu="2"), single("a", cpu="1"), single("b", cpu="1"), single("c", cpu="1"))
-    world.cycle()
-    assert len(bound_in_last_cycle(world)) == 2
-    world.echo()
-    world.cycle()
-    assert bound_in_last_cycle(world) == {}
+@scenarios(
+    Scenario(
+        name="single pods are bound as far as they fit",
+        options=ENABLED,
+        cluster=[node("n1", cpu="2"), single("a", cpu="1"), single("b", cpu="1"), single("c", cpu="1")],
+        cycles=2,
+        binds={"a": "n1", "b": "n1"},
+    ),
+    Scenario(
+        name="the pod of higher priority is bound first",
+        options=ENABLED,
+        cluster=[node("n1", cpu="1"), single("a", cpu="1"), single("z", priority=100, cpu="1")],
+        binds={"z": "n1"},
+    ),
+    *(
+        Scenario(
+            name=f"names decide between pods of one second and uids {uids} do not",
+            options=ENABLED,
+            cluster=[node("n1", cpu="2"), *with_uids(PODS_OF_ONE_SECOND[::-1], ("first", "second", "third"), uids)],
+            binds={"first": "n1", "second": "n1"},
+            bind_order=["first", "second"],
+        )
+        for uids in ("abc", "cba", "bca")
+    ),
+    Scenario(
+        name="pods of other schedulers are not bound",
+        options=ENABLED,
+        cluster=[node("n1"), pod("a", spec={"schedulerName": "another-scheduler"}, cpu="1")],
+    ),
+    Scenario(
+        name="without the option pods of the default scheduler are not bound",
+        cluster=[node("n1"), single("a", cpu="1")],
+    ),
+)
+def test_single_pods(scenario: Scenario) -> None:
+    scenario.check()
 
 
 def test_gangs_and_single_pods_do_not_use_the_same_room() -> None:
@@ -50,22 +81,6 @@ def test_gangs_and_single_pods_do_not_use_the_same_room() -> None:
     world.put(pod("late-0", "late", cpu="1"))
     world.cycle()
     assert bound_in_last_cycle(world) == {}
-
-
-def test_the_pod_of_higher_priority_is_bound_first() -> None:
-    world = single_pod_world(node("n1", cpu="1"), single("a", cpu="1"), single("z", priority=100, cpu="1"))
-    world.cycle()
-    assert bound_in_last_cycle(world) == {"z": "n1"}
-
-
-@pytest.mark.parametrize("uids", ["abc", "cba", "bca"])
-def test_names_decide_between_pods_of_one_second_and_uids_do_not(uids: str) -> None:
-    ones = [single(name, cpu="1") for name in ("first", "second", "third")]
-    for one, uid in zip(ones, uids, strict=True):
-        one["metadata"]["uid"] = uid
-    world = single_pod_world(node("n1", cpu="2"), *reversed(ones))
-    world.cycle()
-    assert list(bound_in_last_cycle(world)) == ["first", "second"]
 
 
 def test_a_pod_without_a_node_gets_the_reason_of_kube_scheduler_at_once() -> None:
@@ -89,15 +104,6 @@ def test_without_nodes_the_reason_is_that_of_kube_scheduler() -> None:
     world.cycle()
     (event,) = [one for one in world.last if isinstance(one, Record)]
     assert event.message == "no nodes available to schedule pods"
-
-
-def test_pods_of_other_schedulers_are_not_bound() -> None:
-    world = single_pod_world(node("n1"), pod("a", spec={"schedulerName": "another-scheduler"}, cpu="1"))
-    world.cycle()
-    assert bound_in_last_cycle(world) == {}
-    alone = World(node("n1"), single("a", cpu="1"))
-    alone.cycle()
-    assert bound_in_last_cycle(alone) == {}
 
 
 def test_a_gated_pod_is_bound_once_its_gate_is_removed() -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from tests.scenario.scheduling.harness import World, group, node, priority_class
-from tests.scenario.scheduling.storage import attachment, claim, csi_node, storage_class, using, volume
+from tests.scenario.scheduling.harness import Scenario, World, group, node, priority_class, scenarios
+from tests.scenario.scheduling.storage import attachment, claim, csi_node, storage_class, using, volume, why
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
 NODES = [node("n1"), node("n2"), node("n3")]
 DYNAMIC = storage_class("made", "csi.example")
 CSI = {"driver": "csi.example", "volumeHandle": "h"}
-
-
-def why(world: World) -> str:
-    """Return the message of the group's Unschedulable condition."""
-    conditions = world.group("g").status.conditions
-    return next((each.message for each in conditions if each.type == "Unschedulable"), "")
 
 
 def bound_to(*volumes: str) -> list[Manifest]:
@@ -25,6 +19,42 @@ def bound_to(*volumes: str) -> list[Manifest]:
         for name in volumes
         for each in (claim(name, volume=name), volume(name, phase="Bound", csi={**CSI, "volumeHandle": name}))
     ]
+
+
+@scenarios(
+    Scenario(
+        name="a claim of several pods on a node counts once",
+        cluster=[
+            *(node("n1"), csi_node("n1", "csi.example", 1)),
+            claim("c", volume="v", modes=["ReadWriteMany"]),
+            volume("v", phase="Bound", csi={"driver": "csi.example", "volumeHandle": "1"}),
+            *(group("g", 3), *(using(f"p-{index}", "g", "c") for index in range(3))),
+        ],
+        cycles=2,
+        binds={"p-0": "n1", "p-1": "n1", "p-2": "n1"},
+    ),
+    Scenario(
+        name="an attached volume that a pod uses counts once",
+        cluster=[
+            *(node("n1"), csi_node("n1", "csi.example", 2), *bound_to("old", "c")),
+            using("there", "", "old", on="n1", phase="Running"),
+            attachment("a", "old", "n1"),
+            *(group("g", 1), using("p", "g", "c")),
+        ],
+        binds={"p": "n1"},
+    ),
+    Scenario(
+        name="a volume that is attached to the node already does not count again",
+        cluster=[
+            *(*NODES[:2], *(csi_node(name, "csi.example", 1) for name in ("n1", "n2"))),
+            *(attachment("busy", "other", "n2"), attachment("own", "c", "n1"), *bound_to("c")),
+            *(group("g", 1), using("p", "g", "c")),
+        ],
+        binds={"p": "n1"},
+    ),
+)
+def test_volumes_count_once(scenario: Scenario) -> None:
+    scenario.check()
 
 
 def test_a_node_gets_no_more_volumes_of_a_driver_than_its_limit() -> None:
@@ -42,16 +72,6 @@ def test_a_node_gets_no_more_volumes_of_a_driver_than_its_limit() -> None:
     assert len(world.binds) == 4
 
 
-def test_a_claim_of_several_pods_on_a_node_counts_once() -> None:
-    shared = claim("c", volume="v", modes=["ReadWriteMany"])
-    bound = volume("v", phase="Bound", csi={"driver": "csi.example", "volumeHandle": "1"})
-    world = World(node("n1"), csi_node("n1", "csi.example", 1), shared, bound, group("g", 3))
-    for index in range(3):
-        world.put(using(f"p-{index}", "g", "c"))
-    world.run(2)
-    assert len(world.binds) == 3
-
-
 def test_an_attached_volume_counts_although_no_pod_uses_it() -> None:
     limits = [csi_node("n1", "csi.example", 1), csi_node("n2", "csi.example", 0)]
     left = attachment("left", "other", "n1")
@@ -60,16 +80,6 @@ def test_an_attached_volume_counts_although_no_pod_uses_it() -> None:
     assert world.binds == {}
     assert "exceed max volume count" in why(world)
     world.remove(kinds.VOLUME_ATTACHMENT, "left")
-    world.run(1)
-    assert world.binds == {"p": "n1"}
-
-
-def test_an_attached_volume_that_a_pod_uses_counts_once() -> None:
-    there = using("there", "", "old", on="n1", phase="Running")
-    world = World(node("n1"), csi_node("n1", "csi.example", 2), *bound_to("old", "c"), there)
-    world.put(attachment("a", "old", "n1"))
-    for manifest in (group("g", 1), using("p", "g", "c")):
-        world.put(manifest)
     world.run(1)
     assert world.binds == {"p": "n1"}
 
@@ -83,15 +93,6 @@ def test_the_volume_of_a_deleted_pod_counts_until_it_is_detached() -> None:
     world.run(2)
     assert world.binds == {}
     world.remove(kinds.VOLUME_ATTACHMENT, "a")
-    world.run(1)
-    assert world.binds == {"p": "n1"}
-
-
-def test_a_volume_that_is_attached_to_the_node_already_does_not_count_again() -> None:
-    limits = [csi_node(name, "csi.example", 1) for name in ("n1", "n2")]
-    busy = attachment("busy", "other", "n2")
-    world = World(*NODES[:2], *limits, busy, attachment("own", "c", "n1"), *bound_to("c"), group("g", 1))
-    world.put(using("p", "g", "c"))
     world.run(1)
     assert world.binds == {"p": "n1"}
 

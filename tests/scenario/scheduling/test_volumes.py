@@ -8,6 +8,10 @@ import pytest
 
 from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, pods, scenarios
 from tests.scenario.scheduling.storage import (
+    HOST,
+    THREE,
+    ZONE,
+    ClaimScenario,
     capacity,
     claim,
     csi_driver,
@@ -16,6 +20,7 @@ from tests.scenario.scheduling.storage import (
     storage_class,
     using,
     volume,
+    why,
 )
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.framework.scheduling_effects import PreBindStep
@@ -23,15 +28,7 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.storage import SELECTED_NODE
 
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-THREE = [node(name, labels={HOST: name, ZONE: f"z{name[1]}"}) for name in ("n1", "n2", "n3")]
 DYNAMIC = storage_class("made", "csi.example")
-
-
-def why(world: World, name: str = "g") -> str:
-    """Return the message of the group's Unschedulable condition."""
-    conditions = world.group(name).status.conditions
-    return next((each.message for each in conditions if each.type == "Unschedulable"), "")
 
 
 def steps(world: World, name: str) -> tuple[PreBindStep, ...]:
@@ -47,110 +44,131 @@ def alone(*objects: Manifest, claims: tuple[str, ...] = ("c",)) -> World:
 
 
 BOUND = claim("c", volume="v")
-CASES: dict[str, tuple[list[Manifest], set[str] | str]] = {
-    "a pod with a bound claim uses nodes that match the affinity of its volume": (
-        [BOUND, volume("v", phase="Bound", reach=on(HOST, "n2"))],
-        {"n2"},
+
+
+@scenarios(
+    ClaimScenario(
+        name="a pod with a bound claim uses nodes that match the affinity of its volume",
+        cluster=[BOUND, volume("v", phase="Bound", reach=on(HOST, "n2"))],
+        nodes={"n2"},
     ),
-    "a volume without affinity can be used on all nodes": ([BOUND, volume("v", phase="Bound")], {"n1", "n2", "n3"}),
-    "no node matches the affinity of a bound volume": (
-        [BOUND, volume("v", phase="Bound", reach=on(HOST, "n9"))],
-        "3 node(s) had volume node affinity conflict",
+    ClaimScenario(
+        name="a volume without affinity can be used on all nodes",
+        cluster=[BOUND, volume("v", phase="Bound")],
+        nodes={"n1", "n2", "n3"},
     ),
-    "a volume with a zone label is used in its zone": (
-        [BOUND, volume("v", phase="Bound", labels={ZONE: "z3"})],
-        {"n3"},
+    ClaimScenario(
+        name="no node matches the affinity of a bound volume",
+        cluster=[BOUND, volume("v", phase="Bound", reach=on(HOST, "n9"))],
+        message="3 node(s) had volume node affinity conflict",
     ),
-    "a volume with two zones is used in both": (
-        [BOUND, volume("v", phase="Bound", labels={ZONE: "z3__z1"})],
-        {"n1", "n3"},
+    ClaimScenario(
+        name="a volume with a zone label is used in its zone",
+        cluster=[BOUND, volume("v", phase="Bound", labels={ZONE: "z3"})],
+        nodes={"n3"},
     ),
-    "the deprecated zone label is equivalent to the new one": (
-        [BOUND, volume("v", phase="Bound", labels={"failure-domain.beta.kubernetes.io/zone": "z1"})],
-        {"n1"},
+    ClaimScenario(
+        name="a volume with two zones is used in both",
+        cluster=[BOUND, volume("v", phase="Bound", labels={ZONE: "z3__z1"})],
+        nodes={"n1", "n3"},
     ),
-    "there is no node in the zone of the volume": (
-        [BOUND, volume("v", phase="Bound", labels={ZONE: "z9"})],
-        "3 node(s) had no available volume zone",
+    ClaimScenario(
+        name="the deprecated zone label is equivalent to the new one",
+        cluster=[BOUND, volume("v", phase="Bound", labels={"failure-domain.beta.kubernetes.io/zone": "z1"})],
+        nodes={"n1"},
     ),
-    "a claim does not exist": ([], 'persistentvolumeclaim "c" not found'),
-    "a claim is being deleted": (
-        [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
-        'persistentvolumeclaim "c" is being deleted',
+    ClaimScenario(
+        name="there is no node in the zone of the volume",
+        cluster=[BOUND, volume("v", phase="Bound", labels={ZONE: "z9"})],
+        message="3 node(s) had no available volume zone",
     ),
-    "a claim lost its volume": (
-        [claim("c", volume="v", completed=False, phase="Lost")],
-        'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
+    ClaimScenario(
+        name="a claim does not exist",
+        cluster=[],
+        message='persistentvolumeclaim "c" not found',
     ),
-    "the volume of a bound claim does not exist": (
-        [BOUND],
-        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    ClaimScenario(
+        name="a claim is being deleted",
+        cluster=[claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+        message='persistentvolumeclaim "c" is being deleted',
     ),
-    "an unbound claim has a class with immediate binding": (
-        [claim("c"), storage_class(volumeBindingMode="Immediate")],
-        "pod has unbound immediate PersistentVolumeClaims",
+    ClaimScenario(
+        name="a claim lost its volume",
+        cluster=[claim("c", volume="v", completed=False, phase="Lost")],
+        message='persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
     ),
-    "the class of a claim does not exist": ([claim("c")], "pod has unbound immediate PersistentVolumeClaims"),
-    "a claim names a volume and is not bound yet": (
-        [claim("c", volume="v", completed=False), storage_class(), volume("v")],
-        "pod has unbound immediate PersistentVolumeClaims",
+    ClaimScenario(
+        name="the volume of a bound claim does not exist",
+        cluster=[BOUND],
+        message="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
     ),
-    "an available volume is used on nodes that match its affinity": (
-        [claim("c"), storage_class(), volume("v", reach=on(HOST, "n3"))],
-        {"n3"},
+    ClaimScenario(
+        name="an unbound claim has a class with immediate binding",
+        cluster=[claim("c"), storage_class(volumeBindingMode="Immediate")],
+        message="pod has unbound immediate PersistentVolumeClaims",
     ),
-    "a volume that references the claim is preferred": (
-        [
+    ClaimScenario(
+        name="the class of a claim does not exist",
+        cluster=[claim("c")],
+        message="pod has unbound immediate PersistentVolumeClaims",
+    ),
+    ClaimScenario(
+        name="a claim names a volume and is not bound yet",
+        cluster=[claim("c", volume="v", completed=False), storage_class(), volume("v")],
+        message="pod has unbound immediate PersistentVolumeClaims",
+    ),
+    ClaimScenario(
+        name="an available volume is used on nodes that match its affinity",
+        cluster=[claim("c"), storage_class(), volume("v", reach=on(HOST, "n3"))],
+        nodes={"n3"},
+    ),
+    ClaimScenario(
+        name="a volume that references the claim is preferred",
+        cluster=[
             claim("c"),
             storage_class(),
             volume("a", reach=on(HOST, "n1")),
             volume("v", reach=on(HOST, "n2"), claimRef={"namespace": "ns", "name": "c"}),
         ],
-        {"n2"},
+        nodes={"n2"},
     ),
-    "a class with a provisioner allows all nodes": ([claim("c", "made"), DYNAMIC], {"n1", "n2", "n3"}),
-    "a class with allowed topologies allows their nodes only": (
-        [
+    ClaimScenario(
+        name="a class with a provisioner allows all nodes",
+        cluster=[claim("c", "made"), DYNAMIC],
+        nodes={"n1", "n2", "n3"},
+    ),
+    ClaimScenario(
+        name="a class with allowed topologies allows their nodes only",
+        cluster=[
             claim("c", "made"),
             {**DYNAMIC, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z2", "z3"]}]}]},
         ],
-        {"n2", "n3"},
+        nodes={"n2", "n3"},
     ),
-    "the claim has a selected node already": (
-        [claim("c", "made", annotations={SELECTED_NODE: "n2"}), DYNAMIC],
-        {"n2"},
+    ClaimScenario(
+        name="the claim has a selected node already",
+        cluster=[claim("c", "made", annotations={SELECTED_NODE: "n2"}), DYNAMIC],
+        nodes={"n2"},
     ),
-    "nodes with enough storage capacity are used": (
-        [
+    ClaimScenario(
+        name="nodes with enough storage capacity are used",
+        cluster=[
             *(claim("c", "made"), DYNAMIC, csi_driver("csi.example", storage_capacity=True)),
             *(capacity("a", "made", "500Mi", **{HOST: "n1"}), capacity("b", "made", "1Gi", **{HOST: "n3"})),
         ],
-        {"n3"},
+        nodes={"n3"},
     ),
-    "no node has enough storage capacity": (
-        [
+    ClaimScenario(
+        name="no node has enough storage capacity",
+        cluster=[
             *(claim("c", "made"), DYNAMIC, csi_driver("csi.example", storage_capacity=True)),
             capacity("a", "other", "5Gi", **{HOST: "n1"}),
         ],
-        "3 node(s) did not have enough free storage",
+        message="3 node(s) did not have enough free storage",
     ),
-}
-
-
-@pytest.mark.parametrize("what", CASES)
-def test_feasible_nodes_of_a_pod_with_a_claim(what: str) -> None:
-    objects, expected = CASES[what]
-    world = alone(*objects)
-    if isinstance(expected, str):
-        assert world.binds == {}
-        assert expected in why(world)
-    else:
-        assert world.binds["p"] in expected
-        for name in expected:  # each of these is also used if it is the only one
-            others = [{**each, "spec": {"unschedulable": True}} for each in THREE if each["metadata"]["name"] != name]
-            lone = World(*THREE, *others, *objects, group("g", 1), using("p", "g", "c"))
-            lone.run(2)
-            assert lone.binds == {"p": name}
+)
+def test_feasible_nodes_of_a_pod_with_a_claim(scenario: ClaimScenario) -> None:
+    scenario.check()
 
 
 FAST = {"tier": "fast"}
