@@ -355,6 +355,8 @@ class Scenario:
     """Number of bound pods of each prefix ("a" of "a-0"); if given without `binds`, pods and nodes are not compared."""
     evicts: Collection[str] = ()
     """Names of the evicted pods, in any order."""
+    evict_order: Sequence[str] | None = None
+    """Names of the evicted pods in the order of the decisions."""
     pipelines: Mapping[str, str] | None = None
     """The node of each pod that the last cycle pipelined."""
     phases: Mapping[str, str] | None = None
@@ -397,6 +399,7 @@ class Scenario:
 OBSERVED: dict[str, Callable[[World, Any], object]] = {
     "bind_order": lambda world, _: world.bind_order,
     "batches": lambda world, _: world.batches,
+    "evict_order": lambda world, _: world.evictions,
     "bind_counts": lambda world, _: Counter(name.rpartition("-")[0] for name in world.binds),
     "pipelines": lambda world, _: world.pipelines,
     "phases": lambda world, names: {name: world.phase(name) for name in names},

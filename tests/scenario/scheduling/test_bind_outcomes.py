@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, pods, scenarios
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Relisting, Synced
 from volcanoio.framework.scheduling.session import Session
-from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_events import BindRefused, BindUnknown
 from volcanoio.model import kinds
 from volcanoio.model.scheduling import PodGroupStatus
@@ -25,6 +24,35 @@ def gang() -> World:
 
 def outcome(name: str, node: str = "n1", at: float = 1000.5) -> dict[str, Any]:
     return {"at": at, "group": "ns/pg", "uid": f"ns-{name}", "namespace": "ns", "name": name, "node": node}
+
+
+@scenarios(
+    # The PodGroup of a running job may have been deleted; in a full cluster it would not be enqueued again.
+    Scenario(
+        name="a PodGroup that is created for running pods is running at once",
+        cluster=[
+            node("n1", cpu="3"),
+            *(pod(f"p-{index}", "pg", cpu="1", on="n1", phase="Running") for index in range(3)),
+            group("pg", 3, minResources={"cpu": "3"}),
+        ],
+        cycles=2,
+        written_phases={"pg": "Running"},
+    ),
+    Scenario(
+        name="pods of other schedulers count on their node only",
+        cluster=[
+            node("n1", cpu="2"),
+            pod("theirs", "pg", cpu="1", on="n1", phase="Running", spec={"schedulerName": "default-scheduler"}),
+            pod("free", cpu="1"),
+            *(group("pg", 1), *pods("p", 2, "pg", cpu="1")),
+        ],
+        cycles=2,
+        binds={"p-0": "n1"},
+        statuses={"pg": {"PENDING": 1, "RUNNING": 1}},
+    ),
+)
+def test_pods_that_run_already(scenario: Scenario) -> None:
+    scenario.check()
 
 
 def test_no_cycle_runs_before_all_objects_are_listed() -> None:
@@ -215,13 +243,6 @@ def test_the_only_unfinished_pod_of_a_gang_needs_room_for_itself_only() -> None:
     assert world.group("pg").status.phase == "Running"
 
 
-def test_a_podgroup_created_for_running_pods_is_running_at_once() -> None:
-    """The PodGroup of a running job may have been deleted; in a full cluster it would not be enqueued again."""
-    runs = [pod(f"p-{index}", "pg", cpu="1", on="n1", phase="Running") for index in range(3)]
-    world = World(node("n1", cpu="3"), *runs, group("pg", 3, minResources={"cpu": "3"})).run(2)
-    assert world.group("pg").status.phase == "Running"
-
-
 def test_a_status_patch_in_flight_is_sent_again_only_if_it_failed() -> None:
     world = World(group("pg", 1), *pods("p", 1, "pg", cpu="1"))
     world.cycle()
@@ -272,18 +293,6 @@ def test_a_status_that_concurrent_patches_left_wrong_is_corrected() -> None:
     assert status["running"] == 2
     world.cycle()
     assert [one.patch["status"] for one in sent()] == [{"running": None}]
-
-
-def test_pods_of_other_schedulers_count_on_their_node_only() -> None:
-    world = World(
-        node("n1", cpu="2"),
-        pod("theirs", "pg", cpu="1", on="n1", phase="Running", spec={"schedulerName": "default-scheduler"}),
-        pod("free", cpu="1"),
-        group("pg", 1),
-        *pods("p", 2, "pg", cpu="1"),
-    ).run(2)
-    assert len(world.binds) == 1
-    assert world.state.ledger.jobs["ns/pg"].counts[TaskStatus.RUNNING] == 1
 
 
 def test_the_pods_of_a_node_that_is_created_again_are_counted() -> None:

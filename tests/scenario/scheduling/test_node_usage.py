@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.usage import Estimator, EstimatorArguments, Usage
 
-from tests.scenario.scheduling.harness import World, group, node, pod, pods
-from tests.scenario.scheduling.node_usage import busy
+from tests.scenario.scheduling.harness import World, group, node, pod, pods, scenarios
+from tests.scenario.scheduling.node_usage import MeasuredScenario, busy
 from tests.unit.scheduling_plugins.views import make_shape
 from volcanoio.engine.scheduling.cluster.rows import SingleRow
 from volcanoio.framework.arguments import ArgumentError
@@ -30,38 +30,76 @@ tiers:
 NODES = (node("n1"), node("n2"))
 
 
+def conf(arguments: str = "{}") -> str:
+    """Return the configuration with arguments of the plugin."""
+    return CONF.replace("{arguments}", arguments)
+
+
 def usage_world(*objects: Manifest, arguments: str = "{}") -> World:
-    return World(*objects, conf=CONF.replace("{arguments}", arguments))
+    return World(*objects, conf=conf(arguments))
 
 
 def one(name: str = "p", **more: Any) -> tuple[Manifest, Manifest]:
     return group(name, 1), pod(name, name, **{"cpu": "1", **more})
 
 
-def test_the_less_used_node_is_chosen() -> None:
-    for first, second in (("n1", "n2"), ("n2", "n1")):
-        world = usage_world(*NODES, *one())
-        busy(world, **{first: (10, 10), second: (50, 50)})
-        assert world.run().binds == {"p": first}
-
-
-def test_weights_decide_whether_cpu_or_memory_counts() -> None:
-    figures = {"n1": (10.0, 70.0), "n2": (70.0, 10.0)}
-    for arguments, best in (("{cpu.weight: 9}", "n1"), ("{memory.weight: 9}", "n2")):
-        world = usage_world(*NODES, *one(), arguments=arguments)
-        busy(world, **figures)
-        assert world.run().binds == {"p": best}
-
-
-@pytest.mark.parametrize(("figures", "what"), [((81, 0), "CPU"), ((0, 81), "memory")])
-def test_a_node_above_a_threshold_gets_no_pods(figures: tuple[float, float], what: str) -> None:
-    world = usage_world(node("n1"), *one())
-    busy(world, n1=figures)
-    world.run(3)
-    assert world.binds == {}
-    assert any(f"the {what} load of the node exceeds the upper limit." in text for _, _, text in world.recorded)
-    busy(world, n1=(80, 80))
-    assert world.run().binds == {"p": "n1"}, "usage equal to the threshold is allowed"
+@scenarios(
+    MeasuredScenario(
+        name="the less used node is chosen if it is n1",
+        cluster=[*NODES, *one()],
+        metrics={"n1": (10, 10), "n2": (50, 50)},
+        binds={"p": "n1"},
+    ),
+    MeasuredScenario(
+        name="the less used node is chosen if it is n2",
+        cluster=[*NODES, *one()],
+        metrics={"n2": (10, 10), "n1": (50, 50)},
+        binds={"p": "n2"},
+    ),
+    MeasuredScenario(
+        name="with a larger weight of cpu the node with less used cpu is chosen",
+        conf=conf("{cpu.weight: 9}"),
+        cluster=[*NODES, *one()],
+        metrics={"n1": (10.0, 70.0), "n2": (70.0, 10.0)},
+        binds={"p": "n1"},
+    ),
+    MeasuredScenario(
+        name="with a larger weight of memory the node with less used memory is chosen",
+        conf=conf("{memory.weight: 9}"),
+        cluster=[*NODES, *one()],
+        metrics={"n1": (10.0, 70.0), "n2": (70.0, 10.0)},
+        binds={"p": "n2"},
+    ),
+    MeasuredScenario(
+        name="a node whose CPU usage is above the threshold gets no pods",
+        cluster=[node("n1"), *one()],
+        metrics={"n1": (81, 0)},
+        cycles=3,
+        fit_errors={"p": "0/1 nodes are unavailable: 1 the CPU load of the node exceeds the upper limit.."},
+    ),
+    MeasuredScenario(
+        name="a node whose memory usage is above the threshold gets no pods",
+        cluster=[node("n1"), *one()],
+        metrics={"n1": (0, 81)},
+        cycles=3,
+        fit_errors={"p": "0/1 nodes are unavailable: 1 the memory load of the node exceeds the upper limit.."},
+    ),
+    MeasuredScenario(
+        name="usage equal to the threshold is allowed",
+        cluster=[node("n1"), *one()],
+        metrics={"n1": (80, 80)},
+        binds={"p": "n1"},
+    ),
+    MeasuredScenario(
+        name="tasks of a gang count for the tasks placed after them",
+        cluster=[*NODES, group("g", 4), *pods("p", 4, "g", cpu="2")],
+        metrics={"n1": (0, 0), "n2": (0, 0)},
+        binds={"p-0": "n1", "p-1": "n2", "p-2": "n1", "p-3": "n2"},
+    ),
+    conf=conf(),
+)
+def test_nodes_chosen_by_usage(scenario: MeasuredScenario) -> None:
+    scenario.check()
 
 
 def test_old_metrics_are_ignored() -> None:
@@ -88,12 +126,6 @@ def test_a_placement_counts_before_the_bind_is_confirmed() -> None:
         world.put(manifest)
     world.cycle()
     assert world.binds == {"a": "n1", "b": "n2"}
-
-
-def test_tasks_of_a_gang_count_for_the_tasks_placed_after_them() -> None:
-    world = usage_world(*NODES, group("g", 4), *pods("p", 4, "g", cpu="2"))
-    busy(world, n1=(0, 0), n2=(0, 0))
-    assert sorted(world.run().binds.values()) == ["n1", "n1", "n2", "n2"]
 
 
 def test_a_node_is_at_risk_only_by_cpu_and_memory_together() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from volcanoio_plugins.scheduling.rescheduling import Rescheduling
 
-from tests.scenario.scheduling.harness import World, group, node, pod
-from tests.scenario.scheduling.node_usage import busy
+from tests.scenario.scheduling.harness import World, group, node, pod, scenarios
+from tests.scenario.scheduling.node_usage import MeasuredScenario, busy
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.model.base import Manifest
 
@@ -34,9 +34,13 @@ def running(name: str, on: str = "n1", *, priority: int = 0, limit: str = "", **
     return pod(name, "g", on=on, phase="Running", spec=spec, **more)
 
 
-def rescheduling_world(*objects: Manifest, more: str = "") -> World:
-    jobs = group("g", 1, phase="Running")
-    return World(*objects, jobs, conf=CONF.replace("{params}", PARAMS % more), period=30.0)
+def conf(more: str = "") -> str:
+    """Return the configuration with further parameters of the strategy."""
+    return CONF.replace("{params}", PARAMS % more)
+
+
+def rescheduling_world(*objects: Manifest) -> World:
+    return World(*objects, JOB, conf=conf(), period=30.0)
 
 
 def evicted(world: World, cycles: int = 3, **figures: tuple[float, float]) -> list[str]:
@@ -47,6 +51,8 @@ def evicted(world: World, cycles: int = 3, **figures: tuple[float, float]) -> li
 
 
 NODES = (node("n1", cpu="10"), node("n2", cpu="10"))
+JOB = group("g", 1, phase="Running")
+IMPORTANT = {"priorityClassName": "important", "priority": 100, "nodeName": "n1"}
 
 
 def test_tasks_of_lower_priority_are_evicted_first_until_the_node_is_at_its_target() -> None:
@@ -57,53 +63,102 @@ def test_tasks_of_lower_priority_are_evicted_first_until_the_node_is_at_its_targ
     assert evicted(world, 1, n1=(80, 10), n2=(10, 10)) == ["d"], "80 % less 2 of 10 cores is 60 %"
 
 
-def test_of_tasks_of_equal_priority_those_with_smaller_limits_are_evicted_first() -> None:
-    world = rescheduling_world(*NODES, running("a", limit="2"), running("b"), running("c", limit="3"))
-    assert evicted(world, n1=(90, 10), n2=(10, 10)) == ["b", "c"]
-
-
-def test_no_more_is_evicted_than_nodes_with_low_utilization_can_take() -> None:
-    small = (node("n1", cpu="10"), node("n2", cpu="2"))
-    world = rescheduling_world(*small, *[running(f"p{at}", cpu="1") for at in range(5)])
-    assert len(evicted(world, n1=(100, 10), n2=(10, 10))) == 1, "60 % of 2 cores less 10 % is 1 core"
-
-
-@pytest.mark.parametrize(
-    "figures",
-    [
-        {"n1": (60.0, 10.0), "n2": (10.0, 10.0)},
-        {"n1": (90.0, 10.0), "n2": (40.0, 10.0)},
-        {"n1": (90.0, 10.0)},
-        {},
-    ],
+@scenarios(
+    MeasuredScenario(
+        name="of tasks of equal priority those with smaller limits are evicted first",
+        cluster=[JOB, *NODES, running("a", limit="2"), running("b"), running("c", limit="3")],
+        metrics={"n1": (90, 10), "n2": (10, 10)},
+        period=30.0,
+        cycles=3,
+        evicts=["b", "c"],
+        evict_order=["b", "c"],
+    ),
+    MeasuredScenario(
+        name="no more is evicted than nodes with low utilization can take",
+        cluster=[JOB, node("n1", cpu="10"), node("n2", cpu="2"), *[running(f"p{at}", cpu="1") for at in range(5)]],
+        metrics={"n1": (100, 10), "n2": (10, 10)},
+        period=30.0,
+        cycles=3,
+        # 60 % of 2 cores minus 10 % is 1 core
+        evicts=["p0"],
+    ),
+    MeasuredScenario(
+        name="nothing is evicted if no node is above its target",
+        cluster=[JOB, *NODES, running("a")],
+        metrics={"n1": (60, 10), "n2": (10, 10)},
+        period=30.0,
+        cycles=3,
+    ),
+    MeasuredScenario(
+        name="nothing is evicted if no node has low utilization",
+        cluster=[JOB, *NODES, running("a")],
+        metrics={"n1": (90, 10), "n2": (40, 10)},
+        period=30.0,
+        cycles=3,
+    ),
+    MeasuredScenario(
+        name="nothing is evicted if the other node has no metrics",
+        cluster=[JOB, *NODES, running("a")],
+        metrics={"n1": (90, 10)},
+        period=30.0,
+        cycles=3,
+    ),
+    MeasuredScenario(
+        name="nothing is evicted without metrics",
+        cluster=[JOB, *NODES, running("a")],
+        metrics={},
+        period=30.0,
+        cycles=3,
+    ),
+    MeasuredScenario(
+        name="a cordoned node does not count as low",
+        cluster=[JOB, node("n1", cpu="10"), node("n2", cpu="10", unschedulable=True), running("a")],
+        metrics={"n1": (90, 10), "n2": (10, 10)},
+        period=30.0,
+        cycles=3,
+    ),
+    MeasuredScenario(
+        name="a pod that is not preemptable is not evicted",
+        cluster=[JOB, *NODES, running("a", annotations={"volcano.sh/preemptable": "false"}), running("b")],
+        metrics={"n1": (90, 10), "n2": (10, 10)},
+        period=30.0,
+        cycles=3,
+        evicts=["b"],
+    ),
+    MeasuredScenario(
+        name="a pod above the priority threshold is not evicted",
+        conf=conf(", thresholdPriorityClassName: important"),
+        cluster=[
+            JOB,
+            *NODES,
+            pod("a", "g", on="n1", phase="Running", spec=IMPORTANT, cpu="2"),
+            running("b", priority=99),
+        ],
+        metrics={"n1": (95, 10), "n2": (10, 10)},
+        period=30.0,
+        cycles=3,
+        evicts=["b"],
+    ),
+    MeasuredScenario(
+        name="with nodeFit a pod that fits on no low node is not evicted",
+        conf=conf(", nodeFit: true"),
+        cluster=[JOB, *NODES, pod("idle", on="n2", phase="Running", cpu="9"), running("a")],
+        metrics={"n1": (90, 10), "n2": (10, 10)},
+        period=30.0,
+        cycles=3,
+    ),
+    MeasuredScenario(
+        name="without nodeFit a pod that fits on no low node is evicted",
+        cluster=[JOB, *NODES, pod("idle", on="n2", phase="Running", cpu="9"), running("a")],
+        metrics={"n1": (90, 10), "n2": (10, 10)},
+        period=30.0,
+        cycles=3,
+        evicts=["a"],
+    ),
+    conf=conf(),
 )
-def test_nothing_is_evicted_without_a_node_of_high_and_a_node_of_low_utilization(figures: Any) -> None:
-    assert evicted(rescheduling_world(*NODES, running("a")), **figures) == []
-
-
-def test_a_cordoned_node_does_not_count_as_low() -> None:
-    nodes = (node("n1", cpu="10"), node("n2", cpu="10", unschedulable=True))
-    assert evicted(rescheduling_world(*nodes, running("a")), n1=(90, 10), n2=(10, 10)) == []
-
-
-def test_pods_that_are_not_preemptable_or_above_the_priority_threshold_are_not_evicted() -> None:
-    firm = {"volcano.sh/preemptable": "false"}
-    world = rescheduling_world(*NODES, running("a", annotations=firm), running("b"))
-    assert evicted(world, n1=(90, 10), n2=(10, 10)) == ["b"]
-    critical = {"priorityClassName": "important", "priority": 100, "nodeName": "n1"}
-    world = rescheduling_world(
-        *NODES,
-        pod("a", "g", on="n1", phase="Running", spec=critical, cpu="2"),
-        running("b", priority=99),
-        more=", thresholdPriorityClassName: important",
-    )
-    assert evicted(world, n1=(95, 10), n2=(10, 10)) == ["b"]
-
-
-def test_with_node_fit_a_pod_that_fits_on_no_low_node_is_not_evicted() -> None:
-    low = (node("n1", cpu="10"), node("n2", cpu="10"), pod("idle", on="n2", phase="Running", cpu="9"))
-    assert evicted(rescheduling_world(*low, running("a"), more=", nodeFit: true"), n1=(90, 10), n2=(10, 10)) == []
-    assert evicted(rescheduling_world(*low, running("a")), n1=(90, 10), n2=(10, 10)) == ["a"]
+def test_evictions_from_nodes_with_high_utilization(scenario: MeasuredScenario) -> None:
+    scenario.check()
 
 
 def test_a_pod_of_the_same_name_in_another_namespace_is_not_evicted() -> None:
