@@ -198,7 +198,7 @@ _BUSY_POLL = 0.02
 class JumpingClock:
     """A `Clock` whose waits take no time. Use it `within` a running loop.
 
-    `holds` are asked before each jump whether time must pass as it does; `clients` says how many are connected.
+    `holds` return before each jump whether time must not jump; `clients` returns the number of connected clients.
     """
 
     rate = 1.0

@@ -196,7 +196,7 @@ class ApiServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ApiServer]:
-        """Create the objects of every cluster, run the server's own controllers, and stop cleanly at the end."""
+        """Create every cluster's objects, run the server's own controllers, and stop at the end."""
         definitions = DefinitionController(self.core, self._deleter)
         namespaces = NamespaceController(self.core, self._deleter)
         garbage = GarbageCollector(self.core, self._deleter)

@@ -99,7 +99,7 @@ def claim_keys(owner: Workload, number: int) -> list[str]:
 def volume_claim(owner: Workload, template: Mapping[str, Any], number: int) -> Manifest:
     """Return a claim of a pod.
 
-    It outlives pod and set unless the retention policy says otherwise.
+    It outlives pod and set unless the retention policy deletes it.
     """
     known = template.get("metadata") or {}
     selector = (owner.spec.get("selector") or {}).get("matchLabels") or {}

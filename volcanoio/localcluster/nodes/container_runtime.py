@@ -148,7 +148,7 @@ class ContainerLogs:
 
     A container that a runtime ran has that runtime's log, any other a simulated one.
 
-    The scheme of a container's id says who carried it out.
+    The scheme of a container's id names its runtime.
     """
 
     def __init__(self, simulated: SimulatedLogs, runtimes: Mapping[str, ContainerRuntime]) -> None:

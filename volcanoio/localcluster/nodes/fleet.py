@@ -31,7 +31,7 @@ from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import NODE, POD
 
 LOOPBACK = "127."
-"""Where the addresses of pods that are processes begin: those are really asked."""
+"""Prefix of the addresses of pods that run as processes; checks of those are sent."""
 
 
 class EndpointCheck(Protocol):

@@ -84,7 +84,7 @@ class HollowNode:
     """A node: its capacity and allocations, its stored object, and its failures to come.
 
     While it is `out` nothing is heard of it, and it hears nothing: what it should have heard waits in `unheard`.
-    `contradicts` while it is about to say that it is well, though its object says otherwise.
+    `contradicts` is set until it has reported Ready to an object that is not ready.
     """
 
     shape: NodeShape

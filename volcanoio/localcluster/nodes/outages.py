@@ -22,7 +22,7 @@ from volcanoio.model.times import epoch
 
 _log = structlog.get_logger(__name__)
 _RETRY = 5.0
-"""Seconds until an eviction that was refused is asked for again, as kubectl drain does."""
+"""Seconds until a refused eviction is retried, as in kubectl drain."""
 NOTICED = (6.0, 62.0)
 """Seconds after a node fell silent to which time must get: monitors have seen its last sign of life by then, and have
 missed the next one for 50 s (Kubernetes: node-monitor-grace-period, looked at every 5 s).

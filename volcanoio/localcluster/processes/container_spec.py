@@ -268,7 +268,7 @@ def launch_order(prepared: PreparedPod, container: Manifest, machine: Machine) -
 
 
 def _with_pod_files(mounts: list[Mount], container: Manifest, sandbox: Sandbox) -> list[Mount]:
-    """Return the mounts with the files that a kubelet provides, unless a volume is mounted there."""
+    """Return the mounts with the files of a kubelet, except where a volume is mounted."""
     taken = {mount.target for mount in mounts}
     files = (
         Mount(str(sandbox.hosts), "/etc/hosts"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MAX_BYTES = 10 * 1024 * 1024
-"""Size at which a log goes on in a new file (Kubernetes: containerLogMaxSize)."""
+"""Size at which a log continues in a new file (Kubernetes: containerLogMaxSize)."""
 LINE_LIMIT = 16 * 1024
 """Longest piece of a line that is written at once."""
 

@@ -29,7 +29,7 @@ class Owner(NamedTuple):
 
 
 class Author(NamedTuple):
-    """The owner and time of a write, and whether it may take over fields of others without a conflict."""
+    """Owner and time of a write, and whether it may take over fields without a conflict."""
 
     owner: Owner
     time: str
@@ -37,7 +37,7 @@ class Author(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The fields of an entry, their version, and the time of the last write (RFC 3339, may be empty)."""
+    """Fields of an entry, their version, and the RFC 3339 time of the last write (may be empty)."""
 
     fields: FieldSet
     version: str

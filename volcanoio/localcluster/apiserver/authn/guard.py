@@ -80,7 +80,7 @@ class Fields(Protocol):
 
 
 def wanted(headers: Mapping[str, str]) -> bool:
-    """Return whether a request asks for impersonation.
+    """Return whether a request requires impersonation.
 
     Extras alone do not. Names are lower case.
     """

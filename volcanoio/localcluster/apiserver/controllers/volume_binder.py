@@ -455,7 +455,7 @@ class ClaimController:
             self.work.add(Ref(CLAIMS, claim["metadata"]["namespace"], claim["metadata"]["name"]))
 
     def _reclaim(self, ref: Ref, volume: Manifest) -> None:
-        """Reclaim the volume of a deleted claim: one of ours is deleted where its policy says so."""
+        """Reclaim the volume of a deleted claim: one of ours is deleted where its policy is Delete."""
         if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete" and is_ours(volume):
             remove_directory(self._core, volume)
             self._core.store.remove(ref, volume)

@@ -95,7 +95,7 @@ def _apply_order(
 
 
 def _replacement(patch: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the object that the directive `$patch` asks for.
+    """Return the object that the directive `$patch` requires.
 
     The result is None when the patch is to be merged.
     """

@@ -67,7 +67,7 @@ class Write:
 
 
 def keep_other_part(target: Target, new: Manifest, old: Manifest) -> None:
-    """Keep the status on an update of the object, and everything else on an update of the status."""
+    """Keep the status when the object is updated, and all else when the status is updated."""
     resource = target.resource
     if target.subresource == "status":
         status, stated = new.get("status"), new["metadata"]

@@ -50,7 +50,7 @@ def limits_of(deployment: Workload) -> Limits:
 
 
 def size(replica_set: Workload) -> int:
-    """Return how many pods a ReplicaSet wants."""
+    """Return the desired number of pods of a ReplicaSet."""
     return count(replica_set.spec.get("replicas"), 1)
 
 
@@ -193,7 +193,7 @@ def taken_over(deployment: Workload) -> dict[str, str]:
 
 
 def renumbered(newest: Workload, number: int) -> dict[str, str]:
-    """Return the annotations that make a ReplicaSet revision `number`, unless it is that or later."""
+    """Return the annotations that raise a ReplicaSet's revision to `number`."""
     before = revision(newest)
     if before >= number:
         return {}

@@ -276,7 +276,7 @@ def deadline_of(job: Workload) -> float | None:
 
 
 def verdict(job: Workload, pod_counts: PodCounts, now: float) -> Verdict | None:
-    """Return the verdict of a job, None while it goes on. Failure is checked first."""
+    """Return the verdict of a job, None while it continues. Failure is checked first."""
     known = stored_verdict(job)
     if known is not None:
         return known

@@ -53,7 +53,7 @@ class Stop(msgspec.Struct, frozen=True, gc=False):
     """Requested end of a running container: SIGTERM at `term_at`, SIGKILL at `kill_at`.
 
     `end_at` is when a simulated one obeys, with `code`. A container of a runtime ends when the runtime reports it:
-    `signalled` and `killed` say which signals were due.
+    `signalled` and `killed` record which signals were due.
     """
 
     term_at: float

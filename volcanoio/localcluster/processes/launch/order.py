@@ -23,7 +23,7 @@ class LaunchOrder(NamedTuple):
 
     `namespaces` is ROOT, USER or NONE. `root` is an empty directory on which the container's root is put together.
     `enter` is the process id of a running container's first process whose namespaces are joined instead (exec).
-    `uid` and `gid` -1 keep the server's. `tty` says that standard input is a terminal to be controlled by it.
+    `uid` and `gid` -1 keep the server's. With `tty`, standard input becomes the controlling terminal.
     """
 
     argv: list[str]

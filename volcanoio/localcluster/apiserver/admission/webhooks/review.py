@@ -19,7 +19,7 @@ VERSIONS = ("v1", "v1beta1")
 
 
 class InvalidAnswer(Exception):  # noqa: N818 - named for what it is
-    """The answer violates the protocol; the text says how."""
+    """The answer violates the protocol; the text contains the reason."""
 
 
 class Answer(msgspec.Struct, frozen=True, rename="camel"):

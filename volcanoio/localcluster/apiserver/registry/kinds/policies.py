@@ -140,7 +140,7 @@ def _create_quota(quota: Manifest, core: Core) -> None:
 
 
 def _default_limits(limit_range: Manifest, core: Core) -> None:
-    """Set defaults for containers: the limit from the maximum, the request from that limit or the minimum."""
+    """Set container defaults: limit from the maximum, request from that limit or the minimum."""
     del core
     for limit in (limit_range.get("spec") or {}).get("limits") or ():
         if limit.get("type") != "Container":
