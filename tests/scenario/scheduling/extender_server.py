@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tests.scenario.scheduling.harness import World
+from tests.scenario.scheduling.harness import Scenario, World
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.framework.scheduling_effects import Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import AskAnswered, CycleOpened
@@ -75,3 +76,28 @@ class AnsweredWorld(World):
 def down(_verb: str, _body: Any) -> Any:
     msg = "connection refused"
     raise OSError(msg)
+
+
+def only(name: str) -> Server:
+    """Return a server that allows one node."""
+    return lambda _verb, body: {} if body["node"]["Name"] == name else {"status": "not this one", "code": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtenderScenario(Scenario):
+    """A cluster with an extender; cycles run until all requests have been answered."""
+
+    arguments: str
+    """Arguments of the plugin besides its address."""
+    server: Server
+    rounds: int | None = None
+    """Number of cycles, of which all but the last end with open requests."""
+    asked: Sequence[str] | None = None
+    """Verbs of the requests."""
+
+    def run(self) -> World:
+        """Run cycles until all requests have been answered, and compare rounds and requests."""
+        world = AnsweredWorld(*self.cluster, arguments=self.arguments, server=self.server).run_until_answered()
+        assert self.rounds in (None, world.rounds)
+        assert self.asked in (None, world.asked)
+        return world

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from volcanoio_plugins.scheduling.extender import Extender
 
-from tests.scenario.scheduling.extender_server import AnsweredWorld, Server, down
-from tests.scenario.scheduling.harness import group, node, pod, pods, priority_class
+from tests.scenario.scheduling.extender_server import AnsweredWorld, ExtenderScenario, Server, down, only
+from tests.scenario.scheduling.harness import group, node, pod, pods, priority_class, scenarios
 from tests.state_dump import state_dump
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.scheduling_effects import Evict
@@ -16,63 +16,99 @@ from volcanoio.framework.scheduling_events import CycleOpened
 
 NODES = (node("n1"), node("n2"))
 ONE = (group("g", 1), pod("p", "g", cpu="1"))
+FIVE = [each for at in range(5) for each in (group(f"g{at}", 1), pod(f"p{at}", f"g{at}", cpu=str(at + 1)))]
 PREDICATE = "extender.predicateVerb: predicate"
+PRIORITIZE = "extender.prioritizeVerb: rank"
+IGNORABLE = "\n      extender.ignorable: true"
+MANAGES_FPGAS = "\n      extender.managedResources: [{name: example.com/fpga}]"
 
 
-def only(name: str) -> Server:
-    return lambda _verb, body: {} if body["node"]["Name"] == name else {"status": "not this one", "code": 1}
-
-
-def test_tasks_are_placed_only_where_the_extender_allows() -> None:
-    for name in ("n1", "n2"):
-        world = AnsweredWorld(*NODES, *ONE, arguments=PREDICATE, server=only(name)).run_until_answered()
-        assert world.binds == {"p": name}
-        assert world.rounds == 2, "one round of requests about all nodes at once"
-
-
-def test_the_message_of_the_extender_is_the_fit_error() -> None:
-    world = AnsweredWorld(*NODES, *ONE, arguments=PREDICATE, server=only("n3")).run_until_answered()
-    assert world.binds == {}
-    errors = world.state.ledger.jobs["ns/g"].attempts.fit_errors
-    assert next(iter(errors.values())).counts == {"not this one": 2}
-
-
-def test_all_waiting_tasks_are_sent_in_one_round() -> None:
-    jobs = [each for at in range(5) for each in (group(f"g{at}", 1), pod(f"p{at}", f"g{at}", cpu=str(at + 1)))]
-    world = AnsweredWorld(node("n1", cpu="20"), *jobs, arguments=PREDICATE, server=only("n1")).run_until_answered()
-    assert len(world.binds) == 5
-    assert world.rounds == 2
-    assert len(world.asked) == 5
-
-
-def test_equal_pods_share_a_request() -> None:
-    gang = (group("g", 3), *pods("p", 3, "g", cpu="1"))
-    world = AnsweredWorld(*NODES, *gang, arguments=PREDICATE, server=only("n2")).run_until_answered()
-    assert len(world.asked) == 2
-    assert set(world.binds.values()) == {"n2"}
-
-
-def test_scores_of_the_extender_are_added_unchanged() -> None:
-    scores = {"nodeScore": {"n1": 1, "n2": 7.5}}
-    world = AnsweredWorld(
-        *NODES, *ONE, arguments="extender.prioritizeVerb: rank", server=lambda *_: scores
-    ).run_until_answered()
-    assert world.binds == {"p": "n2"}
-    assert world.asked == ["rank"]
-
-
-@pytest.mark.parametrize("verb", [PREDICATE, "extender.prioritizeVerb: rank"])
-def test_a_failing_extender_is_skipped_only_if_it_is_ignorable(verb: str) -> None:
-    assert AnsweredWorld(*NODES, *ONE, arguments=verb, server=down).run_until_answered().binds == {}
-    ignored = f"{verb}\n      extender.ignorable: true"
-    assert set(AnsweredWorld(*NODES, *ONE, arguments=ignored, server=down).run_until_answered().binds) == {"p"}
-
-
-def test_pods_without_managed_resources_are_not_sent() -> None:
-    arguments = f"{PREDICATE}\n      extender.managedResources: [{{name: example.com/fpga}}]"
-    world = AnsweredWorld(*NODES, *ONE, arguments=arguments, server=down).run_until_answered()
-    assert set(world.binds) == {"p"}
-    assert world.asked == []
+@scenarios(
+    ExtenderScenario(
+        name="a task is placed on n1 if the extender allows only that node, after one round of requests",
+        cluster=[*NODES, *ONE],
+        arguments=PREDICATE,
+        server=only("n1"),
+        binds={"p": "n1"},
+        rounds=2,
+    ),
+    ExtenderScenario(
+        name="a task is placed on n2 if the extender allows only that node, after one round of requests",
+        cluster=[*NODES, *ONE],
+        arguments=PREDICATE,
+        server=only("n2"),
+        binds={"p": "n2"},
+        rounds=2,
+    ),
+    ExtenderScenario(
+        name="the message of the extender is the fit error",
+        cluster=[*NODES, *ONE],
+        arguments=PREDICATE,
+        server=only("n3"),
+        fit_errors={"g": "0/2 nodes are unavailable: 2 not this one."},
+    ),
+    ExtenderScenario(
+        name="all waiting tasks are sent in one round",
+        cluster=[node("n1", cpu="20"), *FIVE],
+        arguments=PREDICATE,
+        server=only("n1"),
+        binds={f"p{at}": "n1" for at in range(5)},
+        rounds=2,
+        asked=["predicate"] * 5,
+    ),
+    ExtenderScenario(
+        name="equal pods share a request",
+        cluster=[*NODES, group("g", 3), *pods("p", 3, "g", cpu="1")],
+        arguments=PREDICATE,
+        server=only("n2"),
+        binds={"p-0": "n2", "p-1": "n2", "p-2": "n2"},
+        asked=["predicate"] * 2,
+    ),
+    ExtenderScenario(
+        name="scores of the extender are added unchanged",
+        cluster=[*NODES, *ONE],
+        arguments=PRIORITIZE,
+        server=lambda *_: {"nodeScore": {"n1": 1, "n2": 7.5}},
+        binds={"p": "n2"},
+        asked=["rank"],
+    ),
+    ExtenderScenario(
+        name="a task is not placed if predicate fails",
+        cluster=[*NODES, *ONE],
+        arguments=PREDICATE,
+        server=down,
+    ),
+    ExtenderScenario(
+        name="an ignorable extender is skipped if predicate fails",
+        cluster=[*NODES, *ONE],
+        arguments=PREDICATE + IGNORABLE,
+        server=down,
+        bind_order=["p"],
+    ),
+    ExtenderScenario(
+        name="a task is not placed if prioritize fails",
+        cluster=[*NODES, *ONE],
+        arguments=PRIORITIZE,
+        server=down,
+    ),
+    ExtenderScenario(
+        name="an ignorable extender is skipped if prioritize fails",
+        cluster=[*NODES, *ONE],
+        arguments=PRIORITIZE + IGNORABLE,
+        server=down,
+        bind_order=["p"],
+    ),
+    ExtenderScenario(
+        name="pods without managed resources are not sent",
+        cluster=[*NODES, *ONE],
+        arguments=PREDICATE + MANAGES_FPGAS,
+        server=down,
+        bind_order=["p"],
+        asked=[],
+    ),
+)
+def test_placement_with_an_extender(scenario: ExtenderScenario) -> None:
+    scenario.check()
 
 
 def test_the_extender_votes_on_enqueueing_jobs() -> None:

@@ -4,9 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, priority_class
-from tests.scenario.scheduling.users import MULTI_TENANT, Users, in_namespace, namespace
+from tests.scenario.scheduling.harness import World, group, priority_class, scenarios
+from tests.scenario.scheduling.users import MULTI_TENANT, Jobs, Users, UsersScenario, in_namespace, namespace
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
+
+
+@scenarios(
+    UsersScenario(
+        name="jobs submitted at the same time are enqueued for both users alternately",
+        cluster=[],
+        submitted=[Jobs(user="a", count=200), Jobs(user="b", count=10, lasting=1000)],
+        seconds=2,
+        running={"a": 10, "b": 10},
+    ),
+    *(
+        UsersScenario(
+            name=f"a weight that is not a positive number counts as one: {weight!r}",
+            cluster=[namespace("a", weight)],
+            submitted=[Jobs(user="a", count=50), Jobs(user="b", count=50)],
+            cpu=10,
+            seconds=3,
+            running={"a": 5, "b": 5},
+        )
+        for weight in ("0", "-1", "much", "nan", "inf", "")
+    ),
+    # A pod of user a requests a tenth of the cpus, a pod of user b a twentieth, and neither much memory.
+    UsersScenario(
+        name="shares are of the dominant resource",
+        cluster=[],
+        submitted=[Jobs(user="a", count=100, cpu="2", lasting=5), Jobs(user="b", count=100, cpu="1", lasting=5)],
+        seconds=12,
+        running={"a": 5, "b": 10},
+    ),
+)
+def test_users_of_one_queue(scenario: UsersScenario) -> None:
+    scenario.check()
 
 
 def test_a_user_with_a_thousand_earlier_jobs_gets_no_more_than_one_with_ten_later_jobs() -> None:
@@ -18,14 +50,6 @@ def test_a_user_with_a_thousand_earlier_jobs_gets_no_more_than_one_with_ten_late
     users.seconds(60)
     assert abs(users.running["a"] - users.running["b"]) <= 1
     assert users.running["b"] == 10
-
-
-def test_jobs_submitted_at_the_same_time_are_enqueued_for_both_users_alternately() -> None:
-    users = Users()
-    users.submit("a", 200)
-    users.submit("b", 10, lasting=1000)
-    users.seconds(2)
-    assert users.running == {"a": 10, "b": 10}
 
 
 def test_users_share_by_the_weights_of_their_namespaces() -> None:
@@ -46,15 +70,6 @@ def test_a_changed_weight_takes_effect_at_once() -> None:
     users.put(namespace("a", "3"))
     users.seconds(15)
     assert users.running == {"a": 9, "b": 3}
-
-
-@pytest.mark.parametrize("weight", ["0", "-1", "much", "nan", "inf", ""])
-def test_a_weight_that_is_not_a_positive_number_counts_as_one(weight: str) -> None:
-    users = Users(namespace("a", weight), cpu=10)
-    users.submit("a", 50)
-    users.submit("b", 50)
-    users.seconds(3)
-    assert users.running == {"a": 5, "b": 5}
 
 
 def test_the_share_of_an_idle_user_is_lent_and_returned_as_pods_finish_without_evictions() -> None:
@@ -83,15 +98,6 @@ def test_a_late_user_gets_its_share_beside_many_users_with_endless_jobs() -> Non
         assert users.running["late"] == 2
     users.seconds(8)
     assert all(users.running[user] == 2 for user in crowd)
-
-
-def test_shares_are_of_the_dominant_resource() -> None:
-    """A pod of user a requests a tenth of the cpus, a pod of user b a twentieth, and neither much memory."""
-    users = Users(cpu=20)
-    users.submit("a", 100, cpu="2", lasting=5)
-    users.submit("b", 100, cpu="1", lasting=5)
-    users.seconds(12)
-    assert users.running == {"a": 5, "b": 10}
 
 
 def test_priority_is_compared_before_shares() -> None:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.scenario.scheduling.harness import World, group, node, pod
-from volcanoio.engine.scheduling.session.cycle import open_session
-from volcanoio.engine.scheduling.session.session import CycleSession
-from volcanoio.framework.scheduling_events import CycleOpened
+from tests.scenario.scheduling.harness import World, group, node, pod, scenarios
+from tests.scenario.scheduling.scoring import ScoreScenario, scores
 from volcanoio.model.base import Manifest
 
 CONF = """
@@ -45,59 +41,76 @@ def pod_with(name: str, *images: str, group: str = "pg", init: tuple[str, ...] =
     return pod(name, group, spec={"containers": containers, "initContainers": before, **spec})
 
 
-def locality_world(*objects: Manifest, weight: int = 1) -> World:
-    return World(group("pg", 1, phase="Inqueue"), *objects, conf=CONF.format(weight=weight))
-
-
-def scores(world: World, name: str) -> list[float]:
-    """Return the score of each node for a pod."""
-    session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=world.now))
-    list(open_session(session))
-    task = world.state.ledger.tasks[f"ns-{name}"]
-    assert task.job_info is not None
-    session.runs(task.job_info, best_effort=False)
-    return list(world.state.placer.candidate_scores(task)[1])
+def locality_world(*objects: Manifest) -> World:
+    return World(JOB, *objects, conf=CONF.format(weight=1))
 
 
 NODES = (node_with("n0", train=1000, base=500), node_with("n1", base=500), node_with("n2"), node_with("n3"))
 
 
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        # 1000 MB on a quarter of the nodes are 250 MB, of which 23 MB score nothing, in a range of 1000 MB a container.
-        (pod_with("p", "repo/train:v1"), [23, 0, 0, 0]),
-        (pod_with("p", "repo/train@sha256:0"), [23, 0, 0, 0]),
-        (pod_with("p", "repo/base:v1"), [23, 23, 0, 0]),
-        (pod_with("p", "repo/train:v1", "repo/base:v1"), [24, 11, 0, 0]),
-        (pod_with("p", "other", init=("repo/train:v1",)), [11, 0, 0, 0]),
-        (pod_with("p", "other", volumes=[{"name": "v", "image": {"reference": "repo/train:v1"}}]), [23, 0, 0, 0]),
-        (pod_with("p", "repo/train"), [0, 0, 0, 0]),
-    ],
-    ids=[
-        "an image that one of four nodes has",
-        "an image by digest",
-        "an image that two of four nodes have",
-        "the images of two containers",
-        "the image of an init container",
-        "an image volume",
-        "an image without tag, which means latest",
-    ],
+JOB = group("pg", 1, phase="Inqueue")
+LATEST = node_with("n0")
+LATEST["status"]["images"] = [{"names": ["host:5000/a:latest"], "sizeBytes": 1000 * MB}]
+
+
+@scenarios(
+    # 1000 MB on a quarter of the nodes are 250 MB, of which 23 MB score nothing, in a range of 1000 MB a container.
+    ScoreScenario(
+        name="an image that one of four nodes has",
+        cluster=[*NODES, JOB, pod_with("p", "repo/train:v1")],
+        scores=[23, 0, 0, 0],
+    ),
+    ScoreScenario(
+        name="an image by digest",
+        cluster=[*NODES, JOB, pod_with("p", "repo/train@sha256:0")],
+        scores=[23, 0, 0, 0],
+    ),
+    ScoreScenario(
+        name="an image that two of four nodes have",
+        cluster=[*NODES, JOB, pod_with("p", "repo/base:v1")],
+        scores=[23, 23, 0, 0],
+    ),
+    ScoreScenario(
+        name="the images of two containers",
+        cluster=[*NODES, JOB, pod_with("p", "repo/train:v1", "repo/base:v1")],
+        scores=[24, 11, 0, 0],
+    ),
+    ScoreScenario(
+        name="the image of an init container",
+        cluster=[*NODES, JOB, pod_with("p", "other", init=("repo/train:v1",))],
+        scores=[11, 0, 0, 0],
+    ),
+    ScoreScenario(
+        name="an image volume",
+        cluster=[*NODES, JOB, pod_with("p", "other", volumes=[{"name": "v", "image": {"reference": "repo/train:v1"}}])],
+        scores=[23, 0, 0, 0],
+    ),
+    ScoreScenario(
+        name="an image without tag, which means latest, on no node",
+        cluster=[*NODES, JOB, pod_with("p", "repo/train")],
+        scores=[0, 0, 0, 0],
+    ),
+    ScoreScenario(
+        name="an image without tag, which means latest, on one of two nodes",
+        cluster=[LATEST, node_with("n1"), JOB, pod_with("p", "host:5000/a")],
+        scores=[48, 0],
+    ),
+    ScoreScenario(
+        name="a weight of 3 multiplies the score",
+        conf=CONF.format(weight=3),
+        cluster=[*NODES, JOB, pod_with("p", "repo/train:v1")],
+        scores=[69, 0, 0, 0],
+    ),
+    ScoreScenario(
+        name="a weight of zero disables the score",
+        conf=CONF.format(weight=0),
+        cluster=[*NODES, JOB, pod_with("p", "repo/train:v1")],
+        scores=[0, 0, 0, 0],
+    ),
+    conf=CONF.format(weight=1),
 )
-def test_an_image_scores_by_its_size_and_the_share_of_nodes_that_have_it(pod: Manifest, expected: list[float]) -> None:
-    assert scores(locality_world(*NODES, pod), "p") == expected
-
-
-def test_the_weight_multiplies_the_score_and_zero_disables_it() -> None:
-    pod = pod_with("p", "repo/train:v1")
-    assert scores(locality_world(*NODES, pod, weight=3), "p") == [69, 0, 0, 0]
-    assert scores(locality_world(*NODES, pod, weight=0), "p") == [0, 0, 0, 0]
-
-
-def test_an_image_without_tag_means_latest() -> None:
-    latest = node_with("n0")
-    latest["status"]["images"] = [{"names": ["host:5000/a:latest"], "sizeBytes": 1000 * MB}]
-    assert scores(locality_world(latest, node_with("n1"), pod_with("p", "host:5000/a")), "p") == [48, 0]
+def test_an_image_scores_by_its_size_and_the_share_of_nodes_that_have_it(scenario: ScoreScenario) -> None:
+    scenario.check()
 
 
 def test_an_image_on_all_nodes_scores_nothing() -> None:

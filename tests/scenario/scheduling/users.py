@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from tests.scenario.scheduling.harness import World, group, node, pod
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
@@ -82,3 +84,33 @@ def namespace(name: str, weight: str) -> dict[str, Any]:
         "kind": "Namespace",
         "metadata": {"name": name, "uid": f"namespace-{name}", "annotations": {FAIRSHARE_WEIGHT: weight}},
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jobs:
+    """Equal jobs of one pod that a user submits."""
+
+    user: str
+    count: int
+    lasting: float = 10
+    cpu: str = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsersScenario(Scenario):
+    """Jobs that users submit at the same time, and the pods that run later."""
+
+    submitted: Sequence[Jobs]
+    cpu: int = 20
+    """Number of cores of the only node."""
+    seconds: int
+    """Time for which the scheduler runs."""
+    running: Mapping[str, int]
+    """Number of pods of each user that run at the end."""
+
+    def check(self) -> None:
+        """Submit the jobs, let the time pass, and compare the running pods."""
+        users = Users(*self.cluster, cpu=self.cpu)
+        for jobs in self.submitted:
+            users.submit(jobs.user, jobs.count, lasting=jobs.lasting, cpu=jobs.cpu)
+        assert users.seconds(self.seconds).running == self.running
