@@ -340,6 +340,8 @@ class Scenario:
     """A sentence that states the rule; it is the name of the test case."""
     cluster: Sequence[Manifest]
     conf: str | None = None
+    profile: Profile | None = None
+    """Plugins and actions, used instead of a configuration."""
     cycles: int = 1
     """Number of cycles; the decisions of each are carried out before the next."""
     now: float = 1000.0
@@ -376,8 +378,10 @@ class Scenario:
 
     def run(self) -> World:
         """Run the cycles, and return the world after them."""
-        state = ClusterState(self.options)
-        return World(*self.cluster, conf=self.conf, state=state, now=self.now).run(self.cycles)
+        world = World(*self.cluster, conf=self.conf, state=ClusterState(self.options), now=self.now)
+        if self.profile is not None:
+            world.profile = self.profile
+        return world.run(self.cycles)
 
     def check(self) -> None:
         """Run the cycles, and compare the decisions."""
