@@ -55,7 +55,7 @@ class EventBus:
         return lambda: self._subscribers.remove(subscriber)
 
     def subscribe_async(self) -> Inbox:
-        """An inbox for a consumer that awaits. Close it to stop."""
+        """Return an inbox for a consumer that awaits; closing it ends the subscription."""
         inbox = Inbox()
         inbox.on_close(self.subscribe(inbox.put))
         return inbox
@@ -132,7 +132,7 @@ class Inbox:
         self._wake.set()
 
     def drain(self, most: int | None = None) -> list[Event]:
-        """All events waiting, or as many, oldest first, without awaiting; [] when there are none."""
+        """Return all waiting events, or at most that many, oldest first, without awaiting; [] if there are none."""
         if most is not None and most < len(self._events):
             return [self._events.popleft() for _ in range(most)]
         events = list(self._events)
@@ -149,12 +149,12 @@ class Inbox:
                 self._wake.clear()
 
     async def batch(self) -> list[Event]:
-        """All events waiting, after at least one has come; [] only when closed and empty."""
+        """Wait for an event and return all that are waiting; [] only if the inbox is closed and empty."""
         await self.wait()
         return self.drain()
 
     def on_close(self, action: Callable[[], None]) -> None:
-        """What `close` calls: the subscription's end."""
+        """Set what `close` calls to end the subscription."""
         self._on_close = action
 
     def close(self) -> None:

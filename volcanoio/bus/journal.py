@@ -152,7 +152,7 @@ class Journal:
             )
 
     def _run(self) -> None:
-        """The thread: gather, encode, write, sync."""
+        """Gather, encode, write and sync records; the body of the thread."""
         try:
             while self._active:
                 gathered = [self._queue.get()]
@@ -246,7 +246,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_journal(path: Path, codec: Codec | None = None) -> Iterator[Record]:
-    """The records of a segment, or of all segments of a directory in order; raises JournalError.
+    """Yield the records of a segment, or of all segments of a directory in order; raises JournalError.
 
     A last line that was cut short by a crash is left out.
     """
@@ -281,7 +281,7 @@ def _read_segment(path: Path, codec: Codec) -> Iterator[Record]:
 def compare_decisions(
     recorded: Iterable[Decided], replayed: Iterable[Decided], events: Mapping[int, Event] | None = None
 ) -> Difference | None:
-    """The first decision that differs, None when all agree. `events` by seq give the chain of causes."""
+    """Return the first decision that differs, None if all agree; `events` by seq give the chain of causes."""
     for position, (left, right) in enumerate(zip_longest(recorded, replayed)):
         if left is None or right is None:
             where = ""
@@ -297,7 +297,7 @@ def compare_decisions(
 
 
 def cause_chain(cause: int, events: Mapping[int, Event]) -> tuple[Event, ...]:
-    """The events that led to `cause`, the external one first, `cause` last; what is not known is left out."""
+    """Return the events that led to `cause`, the external one first; unknown ones are skipped."""
     found: list[Event] = []
     while cause and (event := events.get(cause)) is not None:
         found.append(event)
@@ -310,7 +310,7 @@ def _comparable(decided: Decided) -> Any:
 
 
 def first_difference(left: Any, right: Any, path: str = "") -> str | None:
-    """The path to the first value in which two plain values differ, None when they are the same."""
+    """Return the path to the first difference of two plain values, None if they are equal."""
     if isinstance(left, dict) and isinstance(right, dict):
         numbered = _RENUMBERED if "effect" in left else frozenset[str]()
         for key in sorted({*left, *right} - numbered):
@@ -351,7 +351,7 @@ class Run:
 
 
 def read_runs(directory: Path, codec: Codec | None = None) -> list[Run]:
-    """The runs in a journal's directory, oldest first; raises JournalError.
+    """Return the runs in the directory of a journal, oldest first; raises JournalError.
 
     A segment that goes on must begin where the one before it ended: one that is missing or cut short in the middle of
     a run is an error, at the end of a run it is the mark of a crash.

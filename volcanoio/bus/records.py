@@ -106,14 +106,14 @@ class Codec:
         self._decoder = msgspec.json.Decoder(dict[str, Any])
 
     def encode(self, record: Record) -> bytes:
-        """One line, without its newline."""
+        """Encode a record as one line without a newline."""
         content: dict[str, Any] = {"record": record.__struct_config__.tag}
         for name in record.__struct_fields__:
             content[name] = self.plain(getattr(record, name))
         return msgspec.json.encode(content)
 
     def decode(self, line: bytes) -> Record:
-        """One record; raises CodecError."""
+        """Decode one record; raises CodecError."""
         try:
             content = self._decoder.decode(line)
             match content.get("record"):
@@ -128,11 +128,11 @@ class Codec:
             raise CodecError(f"not a record: {type(error).__name__}: {error}") from error
 
     def decided(self, actor: str, key: str, cause: int, effects: Any) -> Decided:
-        """A decision in the form in which it is recorded and compared."""
+        """Return a decision in the form in which it is recorded and compared."""
         return Decided(actor=actor, key=key, cause=cause, effects=self.plain(effects))
 
     def plain(self, value: Any) -> Any:
-        """A value as JSON has it: ApiObjects marked with their kind, secrets left out."""
+        """Return a value as plain JSON, ApiObjects with their kind and without the data of Secrets."""
         return redact(value, self._leaf)
 
     def _leaf(self, value: Any) -> Any:
@@ -191,7 +191,7 @@ def _holds_object(value: Any) -> bool:
 
 
 def _event_types() -> dict[str, type[Event]]:
-    """Every event class that is imported, by name."""
+    """Return every imported event class by name."""
     found: dict[str, type[Event]] = {}
     rest: list[type[Event]] = [Event]
     while rest:

@@ -47,14 +47,14 @@ def redact(content: Any, leaf: Leaf = _identity) -> Any:
 
 
 def _redact_text(content: str) -> str:
-    """A text without a private key (the arguments of the job plugin `ssh` may hold one)."""
+    """Return a text without a private key (the arguments of the job plugin `ssh` may hold one)."""
     if content.startswith("-") and (flag := _KEY_FLAG.match(content)):
         return flag[0] + REDACTED
     return REDACTED if _KEY_TEXT in content else content
 
 
 def redact_secret(content: Any) -> Any:
-    """A manifest or patch of a Secret, whether it says so or not."""
+    """Redact a manifest or patch of a Secret; it need not name its kind."""
     if not isinstance(content, dict):  # a JSON patch: its values may be the data
         return []
     return redact({key: value for key, value in content.items() if key not in _SECRET_DATA})
@@ -73,7 +73,7 @@ def _redact_container(content: Any, leaf: Leaf = _identity) -> Any:
 
 
 def _redact_operation(operation: dict[str, Any]) -> dict[str, Any]:
-    """One operation of a JSON patch (RFC 6902)."""
+    """Redact one operation of a JSON patch (RFC 6902)."""
     path = operation["path"]
     if _ENVIRONMENT_PATH.search(path) or LAST_APPLIED.replace("/", "~1") in path:
         return {key: value for key, value in operation.items() if key != "value"}

@@ -70,5 +70,5 @@ class WriteBackoff(Struct, frozen=True):
         return WriteBackoff(failures, now + WRITE_BACKOFF.delay(failures))
 
     def is_active(self, now: float, revision: int) -> bool:
-        """Whether to wait still, with the object at `revision`."""
+        """Return whether to wait still, with the object at `revision`."""
         return now < self.until and not -1 < self.revision < revision

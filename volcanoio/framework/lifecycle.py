@@ -128,7 +128,7 @@ class PolicyRegistry(msgspec.Struct, frozen=True):
     named: dict[str, PolicySubscription] = {}
 
     def wants(self, job: Job, event: str) -> bool:
-        """Whether a policy of this job subscribed to this event by name."""
+        """Return whether a policy of this job subscribed to this event by name."""
         return any(wants.events is not None and event in wants.events for wants in self._of(job))
 
     def every(self, job: Job) -> float:

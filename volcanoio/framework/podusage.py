@@ -24,7 +24,7 @@ class QuotaScope(NamedTuple):
     values: tuple[str, ...] = ()
 
     def meets(self, value: str) -> bool:
-        """Whether this value of the scope, "" for none, meets the requirement."""
+        """Return whether this value of the scope, "" for none, meets the requirement."""
         return satisfied(Requirement(key=self.name, operator=self.operator, values=self.values), value or None)
 
 

@@ -180,7 +180,7 @@ class Reconciler(ABC):
         return (*(Rule(kind.group, (kind.plural,), READ) for kind in kinds), *self.writes)
 
     def start(self, key: str) -> ReconcilerState:  # noqa: ARG002 - the same for every key
-        """Nothing is known."""
+        """Return the state of a key that is not reconciled yet."""
         return ReconcilerState()
 
     def reduce(self, state: ReconcilerState, event: ControllerEvent, view: View) -> Step[ReconcilerState]:
@@ -306,7 +306,7 @@ def _is_writing(view: View) -> bool:
 
 
 def _target(effect: Create | Patch | Delete) -> EffectTarget:
-    """What identifies a write among those of a plan."""
+    """Return what identifies a write among those of a plan."""
     if isinstance(effect, Create):
         meta = effect.manifest["metadata"]
         return "create", effect.resource, f"{meta.get('namespace', '')}/{meta['name']}"

@@ -12,7 +12,7 @@ class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One step before a pod's bind: write to an object, then wait until it matches a pattern.
 
     `patch` is a merge patch ({}: nothing is written), sent under the uid and, where given, the resourceVersion; `undo`
-    reverts it when the bind fails, unless the object matches `keeps` by then. `until`, `holds` and `keeps` are
+    reverts it when the bind fails, unless the object then matches `keeps`. `until`, `holds` and `keeps` are
     patterns: an object matches when it has all their fields with these values; True matches any value that is not
     empty. The step waits for `until` ({}: it does not) for at most `timeout` seconds, and fails at once when the object
     is deleted, replaced or no longer matches `holds`.

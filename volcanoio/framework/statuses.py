@@ -1,4 +1,4 @@
-"""Writes of statuses: of objects that are our own, and of pods, which many write to; and the messages in them."""
+"""Patches of status subresources, and the messages of conditions in them."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,16 @@ from volcanoio.model.kinds import Kind
 
 
 def status_patch(kind: Kind, obj: ApiObject, before: msgspec.Struct, after: msgspec.Struct) -> Patch:
-    """The write that makes `after` of the object's status `before`; refused with 409 if the object has changed."""
+    """Return the patch from status `before` to `after`; refused with 409 if the object has changed."""
     change = merge_diff(msgspec.to_builtins(before), msgspec.to_builtins(after))
     return Patch.of(kind.resource, obj, {"status": change}, at_version=True, subresource="status")
 
 
 def pod_status_patch(pod: Pod, status: Manifest) -> Patch:
-    """The write that lays `status` over a pod's, its conditions by type: a strategic merge patch of that very pod."""
+    """Return a strategic merge patch of the status of a pod, which merges conditions by type.
+
+    It names the uid: a later pod of the same name is not changed.
+    """
     content = {"status": status}
     return Patch.of(kinds.POD.resource, pod, content, subresource="status", type=PatchType.STRATEGIC)
 

@@ -394,7 +394,7 @@ class InFlightWindow:
         return int(self._size)
 
     def has_room(self, now: float) -> bool:
-        """Whether one more request may be sent."""
+        """Return whether one more request may be sent."""
         return self.in_flight < self.size and now >= self._paused_until
 
     def pause_left(self, now: float) -> float:

@@ -38,7 +38,7 @@ class Answer:
     """What a cached key may depend on; None if it is not cached."""
 
     def same(self, other: Answer) -> bool:
-        """Whether both answers are equal."""
+        """Return whether both answers are equal."""
         if self.rows is None or other.rows is None:
             return bool(self.value == other.value)
         return bool(np.array_equal(self.rows, other.rows))

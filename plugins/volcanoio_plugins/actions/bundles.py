@@ -78,7 +78,7 @@ class _Surplus:
                 self._groups[group] = self._groups.get(group, 0) - minimum
 
     def takes(self, task: Task) -> bool:
-        """Whether the task is surplus; if so, it is counted as evicted."""
+        """Return whether the task is surplus; if so, it is counted as evicted."""
         sub_job = self._job.sub_job_of(task) if self._parts else None
         if (
             self._tasks <= 0
@@ -96,7 +96,7 @@ class _Surplus:
         return True
 
     def _can_lose(self, sub_job: SubJob) -> bool:
-        """Whether a sub-job is not ready, has surplus tasks, or is not needed by its group."""
+        """Return whether a sub-job is not ready, has surplus tasks, or is not needed by its group."""
         return self._parts[sub_job.key] != 0 or self._groups[sub_job.group] > 0
 
 

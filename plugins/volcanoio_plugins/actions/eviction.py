@@ -48,7 +48,7 @@ def jobs_by_queue(session: Session, jobs: Iterable[Job]) -> Generator[None, None
 
 
 def worth_keeping(session: Session, job: Job, placed: Iterable[Task]) -> bool:
-    """Whether reservations help the job, and each sub-job that has some of them."""
+    """Return whether reservations help the job, and each sub-job that has some of them."""
     if not session.job_pipelined(job):
         return False
     parts = (
@@ -246,5 +246,5 @@ class TaskEvictor:
         return bisect_left(range(1, len(tasks) + 1), x=True, key=lambda count: not preemptive(job, tasks[:count]))
 
     def _fits(self, task: Task, node: str) -> bool:
-        """Whether the task passes limits and filters on the node now."""
+        """Return whether the task passes limits and filters on the node now."""
         return self._victims.fits(task, node) and self._victims.queue_allocatable(self._job, task.shape, 1) > 0

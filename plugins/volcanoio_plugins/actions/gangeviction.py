@@ -268,7 +268,7 @@ class _Shortage:
         self._others = max(job.min_available - len(placed) - self._roles.total(), 0)
 
     def wants_any(self, tasks: Iterable[Task]) -> bool:
-        """Whether any of these is missing."""
+        """Return whether any of these is missing."""
         return any(self._others > 0 or self._roles[task.role] > 0 for task in tasks)
 
     def take(self, tasks: Iterable[Task]) -> set[str]:

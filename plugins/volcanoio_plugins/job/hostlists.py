@@ -33,12 +33,12 @@ def host_range(job: Job, task: TaskSpec) -> str:
 
 
 def fits_variable(name: str, value: str) -> bool:
-    """Whether a program can be started with the variable."""
+    """Return whether a program can be started with the variable."""
     return len(name) + 1 + len(value.encode()) <= MAX_VARIABLE_BYTES
 
 
 def fits_pod(pod: Manifest, value: str) -> bool:
-    """Whether a pod can hold the value once for each of its containers."""
+    """Return whether a pod can hold the value once for each of its containers."""
     return sum(1 for _ in containers(pod)) * json_bytes(value) <= MAX_POD_BYTES
 
 

@@ -64,7 +64,7 @@ class Gang:
         return job.is_ready()
 
     def job_ready(self, job: Job) -> bool:
-        """Whether the minimum is placed: of each role, of sub-jobs and in total."""
+        """Return whether the minimum is placed: of each role, of sub-jobs and in total."""
         return job.all_ready()
 
     def job_missing(self, job: Job) -> int:
@@ -82,7 +82,7 @@ class Gang:
         return sub_job.is_ready()
 
     def sub_job_ready(self, sub_job: SubJob) -> bool:
-        """Whether subGroupSize tasks are placed."""
+        """Return whether subGroupSize tasks are placed."""
         return sub_job.is_ready()
 
     def sub_job_missing(self, sub_job: SubJob) -> int:
@@ -96,7 +96,7 @@ class Gang:
         return reject(NOT_PIPELINED, "fewer tasks than subGroupSize are placed or have a place reserved")
 
     def job_starving(self, job: Job) -> bool:
-        """Whether less than the minimum is placed or pipelined."""
+        """Return whether less than the minimum is placed or pipelined."""
         return job.is_starving()
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
@@ -195,7 +195,7 @@ class Gang:
 
 
 def _waits_for_terminating(job: Job) -> bool:
-    """Whether no pod is pending and terminating pods complete the minimum: their replacements come later."""
+    """Return whether no pod is pending and terminating pods complete the minimum: their replacements come later."""
     if job.count(TaskStatus.PENDING, TaskStatus.PIPELINED):
         return False
     return (terminating := job.terminating_count) > 0 and job.ready_count + terminating >= job.min_available

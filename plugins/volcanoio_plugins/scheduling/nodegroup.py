@@ -49,7 +49,7 @@ class GroupRules(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self, order="deterministic").decode()
 
     def allows(self, group: str | None, *, strict: bool) -> bool:
-        """Whether nodes of a group may be used, None for nodes of no group.
+        """Return whether nodes of a group may be used, None for nodes of no group.
 
         A group that is to be avoided may be used even if it is forbidden.
         """
@@ -248,7 +248,7 @@ class Nodegroup:
                     self._allocated.add(f"{queue}/{group}/{name}", sign * amount)
 
     def _exceeds(self, rules: GroupRules, group: str, shape: Shape) -> bool:
-        """Whether one more task of the shape would exceed the queue's limit of a group."""
+        """Return whether one more task of the shape would exceed the queue's limit of a group."""
         assert self._allocated is not None
         allocated = self._allocated
         return any(

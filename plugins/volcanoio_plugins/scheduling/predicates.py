@@ -81,7 +81,7 @@ class Predicates:
         return self._index.prepare(session.pods.topology_keys)
 
     def tracks_shape(self, shape: Shape) -> bool:
-        """Whether tasks of the shape have volume claims."""
+        """Return whether tasks of the shape have volume claims."""
         return self._binding is not None and bool(shape.claims)
 
     def task_placed(self, task: Task) -> None:
@@ -93,7 +93,7 @@ class Predicates:
         """Leave the task's claims as they are."""
 
     def prebinds(self, shape: Shape) -> bool:
-        """Whether the shape has unbound claims."""
+        """Return whether the shape has unbound claims."""
         return self._binding is not None and any(claim.waits_for_consumer for claim in shape.claims)
 
     def prebind(self, task: Task) -> Sequence[PreBindStep]:

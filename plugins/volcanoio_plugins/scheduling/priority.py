@@ -37,7 +37,7 @@ class Priority:
         return -task.priority
 
     def job_starving(self, job: Job) -> bool:
-        """Whether any task is neither placed nor pipelined, even beyond the minimum."""
+        """Return whether any task is neither placed nor pipelined, even beyond the minimum."""
         return job.ready_count + job.count(TaskStatus.PIPELINED) < len(job.tasks)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:

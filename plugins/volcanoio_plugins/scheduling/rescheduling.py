@@ -60,11 +60,11 @@ class _Node(NamedTuple):
     free: dict[str, int]
 
     def above(self, limits: Thresholds) -> bool:
-        """Whether any dimension is above its limit."""
+        """Return whether any dimension is above its limit."""
         return any(self.used[name] * 100 > limits.of(name) * self.capacity[name] for name in DIMENSIONS)
 
     def below(self, limits: Thresholds) -> bool:
-        """Whether all dimensions are below their limits."""
+        """Return whether all dimensions are below their limits."""
         return all(self.used[name] * 100 < limits.of(name) * self.capacity[name] for name in DIMENSIONS)
 
     @property
@@ -162,7 +162,7 @@ def _asked(container: Container, name: str) -> Any:
 
 
 def _guaranteed(container: Container) -> bool:
-    """Whether cpu and memory have limits, and requests equal to them or left out."""
+    """Return whether cpu and memory have limits, and requests equal to them or left out."""
     limits, requests = container.resources.limits, container.resources.requests
     return all(name in limits and requests.get(name, limits[name]) == limits[name] for name in (CPU, MEMORY))
 

@@ -158,7 +158,7 @@ class Proportional:
         self._enabled = given.enable
 
     def restricts(self, shape: Shape) -> bool:
-        """Whether pods of the shape must leave cpu and memory free."""
+        """Return whether pods of the shape must leave cpu and memory free."""
         return self._enabled and not any(shape.requests.get(name, 0) > 0 for name, _, _ in self._ratios)
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:

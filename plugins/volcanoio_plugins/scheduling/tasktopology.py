@@ -206,7 +206,7 @@ class TaskTopology:
         return 0, -len(bucket), bucket.number, -order, -strength
 
     def scores_task(self, task: Task) -> bool:
-        """Whether the task is in a bucket."""
+        """Return whether the task is in a bucket."""
         return (buckets := self._buckets_of(task)) is not None and task.uid in buckets.of
 
     def score_task(self, task: Task, nodes: Nodes) -> NDArray[np.float64]:

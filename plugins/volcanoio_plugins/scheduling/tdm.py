@@ -70,7 +70,7 @@ class Window(NamedTuple):
     end: int
 
     def open_at(self, now: float) -> bool:
-        """Whether a time (epoch seconds) is in the window, its end excluded."""
+        """Return whether a time (epoch seconds) is in the window, its end excluded."""
         local = datetime.fromtimestamp(now)  # noqa: DTZ006 - windows are in local time
         minute = local.hour * 60 + local.minute
         if self.start < self.end:
@@ -175,7 +175,7 @@ class Tdm:
         return reject("NotEnoughReservations", "fewer tasks than minAvailable are placed or have a place reserved")
 
     def job_starving(self, job: Job) -> bool:
-        """Whether a job that cannot be preempted has pending tasks."""
+        """Return whether a job that cannot be preempted has pending tasks."""
         return not _is_preemptable(job) and job.count(TaskStatus.PENDING) > 0
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
@@ -238,13 +238,13 @@ def _is_running(task: Task) -> bool:
 
 
 def _is_revocable(task: Task) -> bool:
-    """Whether a task is revocable: by its annotation, or because it is marked preemptable."""
+    """Return whether a task is revocable: by its annotation, or because it is marked preemptable."""
     annotations = task.pod.metadata.annotations
     zone = annotations.get(REVOCABLE_ZONE)
     return zone == ANY_ZONE if zone is not None else annotations.get(PREEMPTABLE) in _TRUE
 
 
 def _is_preemptable(job: Job) -> bool:
-    """Whether the PodGroup is marked preemptable; false by default."""
+    """Return whether the PodGroup is marked preemptable; false by default."""
     meta = job.group.metadata
     return (meta.annotations.get(PREEMPTABLE) or meta.labels.get(PREEMPTABLE)) in _TRUE

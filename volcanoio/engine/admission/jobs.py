@@ -426,7 +426,7 @@ def _object_differences(before: Manifest, after: Manifest, path: str, field: str
 
 
 def _is_unset(value: Any, field: str) -> bool:
-    """Whether a value of a field means the same as its absence.
+    """Return whether a value of a field means the same as its absence.
 
     Go's clients omit such values when they write an object back. A zero behind a pointer is not among them.
     """

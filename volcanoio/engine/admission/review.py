@@ -168,7 +168,7 @@ def _write_job_flow(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSet
 
 
 def _same_spec(request: ReviewRequest) -> bool:
-    """Whether an update leaves the spec unchanged, such as one that removes a finalizer."""
+    """Return whether an update leaves the spec unchanged, such as one that removes a finalizer."""
     return request.old is not None and request.old.get("spec") == (request.object or {}).get("spec")
 
 
@@ -201,7 +201,7 @@ READ_ANNOTATIONS: Mapping[str, frozenset[str]] = {kinds.POD.resource: TOPOLOGY_A
 
 
 def is_reviewed(resource: str, operation: str, annotations: Mapping[str, str]) -> bool:
-    """Whether a write has to be reviewed."""
+    """Return whether a write has to be reviewed."""
     if (resource, operation) not in TABLE:
         return False
     return (read := READ_ANNOTATIONS.get(resource)) is None or not read.isdisjoint(annotations)

@@ -225,7 +225,7 @@ def parse(text: str, default_zone: str = "") -> Schedule:
 
 
 def _parse_every(text: str) -> Every:
-    """As robfig's `Every`: whole seconds, and never less than one."""
+    """Parse `@every`, rounded down to whole seconds and at least one (robfig/cron: Every)."""
     sign, amount = (text[0], text[1:]) if text[:1] in ("+", "-") else ("+", text)
     try:
         seconds = times.parse_duration(amount) if amount == amount.strip() else float("inf")
@@ -329,7 +329,7 @@ def schedule_of(cron: CronJob) -> Schedule:
 
 
 def has_own_zone(cron: CronJob) -> bool:
-    """Whether the schedule's text has a time zone (a deprecated form), which takes precedence."""
+    """Return whether the schedule's text has a time zone (a deprecated form), which takes precedence."""
     return "TZ" in cron.spec.schedule
 
 
@@ -348,7 +348,7 @@ def find_due_runs(cron: CronJob, schedule: Schedule, last: float | None, now: fl
 
 
 def has_too_many_missed_runs(schedule: Schedule, due: DueRuns) -> bool:
-    """Whether more than MAX_MISSED_RUNS were due since the last one, within the deadline."""
+    """Return whether more than MAX_MISSED_RUNS were due since the last one, within the deadline."""
     moment: float | None = due.since
     for _ in range(MAX_MISSED_RUNS + 1):
         moment = None if moment is None else schedule.next_after(moment)

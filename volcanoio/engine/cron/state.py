@@ -56,12 +56,12 @@ def age_key(job: Job) -> tuple[str, str]:
 
 
 def is_active(job: Job) -> bool:
-    """Whether the run is neither finished nor being deleted."""
+    """Return whether the run is neither finished nor being deleted."""
     return job.status.state.phase not in INACTIVE_PHASES and job.metadata.deletion_timestamp is None
 
 
 def is_scheduled(job: Job) -> bool:
-    """Whether this controller created the Job for a time of the schedule."""
+    """Return whether this controller created the Job for a time of the schedule."""
     return names.SCHEDULED_TIMESTAMP in job.metadata.annotations
 
 

@@ -86,7 +86,7 @@ def plan(state: JobFlowState, view: View) -> tuple[JobFlowState, Stages]:
 
 
 def _waits_for_templates(state: JobFlowState, flow: JobFlow, view: View) -> bool:
-    """Whether the flow has no job yet and a JobTemplate is missing.
+    """Return whether the flow has no job yet and a JobTemplate is missing.
 
     As in Volcano it has no status until then, so that a client may create it and update it at once.
     """

@@ -62,7 +62,7 @@ class JobFlowState(msgspec.Struct, frozen=True, kw_only=True):
         return {job.metadata.name: job for job, owner in owners if owner is not None and owner.uid == uid}
 
     def is_backing_off(self, key: str, now: float) -> bool:
-        """Whether a refused effect must still wait."""
+        """Return whether a refused effect must still wait."""
         backoff = self.backoffs.get(key)
         return backoff is not None and self.flow is not None and backoff.is_active(now, self.flow.metadata.revision)
 
@@ -220,7 +220,7 @@ def _job_status(before: FlowJobStatus | None, job: Job, now: float) -> FlowJobSt
 
 
 def _is_about(before: FlowJobStatus, job: Job) -> bool:
-    """Whether an entry is about this very job, not an older one of its name."""
+    """Return whether an entry is about this very job, not an older one of its name."""
     return before.start_timestamp == job.metadata.creation_timestamp
 
 

@@ -37,7 +37,7 @@ class ObjectCache:
             self._synced.discard(event.resource)
 
     def synced(self, resources: Iterable[str]) -> bool:
-        """Whether all of these are listed and none is being relisted."""
+        """Return whether all of these are listed and none is being relisted."""
         return self._synced.issuperset(resources)
 
     @property

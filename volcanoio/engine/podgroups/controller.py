@@ -57,7 +57,7 @@ class GroupState(msgspec.Struct, frozen=True):
 
 
 def needs_annotation(pod: Pod) -> bool:
-    """Whether a live pod has no PodGroup annotation yet."""
+    """Return whether a live pod has no PodGroup annotation yet."""
     return not names_group(pod) and is_live(pod)
 
 
@@ -158,14 +158,14 @@ def _lookup_workload(reference: OwnerReference, view: View) -> ApiObject | None:
 
 
 def _is_owner_deleted(reference: OwnerReference | None, owner: ApiObject | None) -> bool:
-    """Whether the pods' owner is deleted, so that the pods are about to be: a group would outlive both."""
+    """Return whether the pods' owner is deleted, so that the pods are about to be: a group would outlive both."""
     if reference is None or workload_of(reference) is None:
         return False
     return owner is None or owner.metadata.deletion_timestamp is not None
 
 
 def _is_current(pod: Pod, owner: ApiObject | None) -> bool:
-    """Whether a pod has its owner's current template, so that the group may follow it."""
+    """Return whether a pod has its owner's current template, so that the group may follow it."""
     if not isinstance(owner, StatefulSet):
         return True
     return pod.metadata.labels.get(REVISION_LABEL) == owner.status.update_revision

@@ -61,12 +61,12 @@ def group_keys(group: ApiObject) -> Iterable[str]:
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether a pod is running or still to run."""
+    """Return whether a pod is running or still to run."""
     return pod.metadata.deletion_timestamp is None and pod.status.phase not in _FINISHED
 
 
 def names_group(pod: Pod) -> bool:
-    """Whether the pod has the PodGroup's annotation."""
+    """Return whether the pod has the PodGroup's annotation."""
     return bool(pod.metadata.annotations.get(names.GROUP_NAME))
 
 

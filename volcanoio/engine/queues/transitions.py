@@ -58,7 +58,7 @@ def next_state(state: str, action: QueueAction, *, empty: bool) -> str:
 
 
 def is_satisfied(state: str, action: QueueAction) -> bool:
-    """Whether a state is already what an action requires."""
+    """Return whether a state is already what an action requires."""
     match action:
         case QueueAction.OPEN:
             return state == OPEN

@@ -115,7 +115,7 @@ class NodeCounts(Protocol):
         ...
 
     def since(self, version: int) -> Sequence[tuple[str, int]] | None:
-        """The changes after a version, each a node and 1 or -1; None when that is too long ago: read `by_node`."""
+        """Return the changes after a version, each a node and 1 or -1; None if it is too old: read `by_node`."""
         ...
 
 
@@ -145,5 +145,5 @@ class PodCounts(Protocol):
         ...
 
     def carried(self, topic: Hashable) -> Collection[Carried]:
-        """What known pods carry of a topic: terms by their selector, ports by protocol and number."""
+        """Return what known pods have of a topic: terms by their selector, ports by protocol and number."""
         ...

@@ -182,7 +182,7 @@ class Overused(Protocol):
     """Excludes queues from further allocation in this cycle; one plugin's yes is enough."""
 
     def overused(self, queue: QueueView) -> bool:
-        """Whether the queue has its share already."""
+        """Return whether the queue has its share already."""
         ...
 
 
@@ -218,7 +218,7 @@ class JobReady(Protocol):
     """
 
     def job_ready(self, job: Job) -> bool:
-        """Whether enough of the job is placed."""
+        """Return whether enough of the job is placed."""
         ...
 
 
@@ -239,7 +239,7 @@ class SubJobReady(Protocol):
     """
 
     def sub_job_ready(self, sub_job: SubJob) -> bool:
-        """Whether enough of it is placed."""
+        """Return whether enough of it is placed."""
         ...
 
 
@@ -257,7 +257,7 @@ class JobStarving(Protocol):
     """Decides whether tasks may be evicted for a job; all plugins of the first tier that has any must agree."""
 
     def job_starving(self, job: Job) -> bool:
-        """Whether the job has less than it needs."""
+        """Return whether the job has less than it needs."""
         ...
 
 
@@ -409,7 +409,7 @@ class TaskScorer(Protocol):
     """
 
     def scores_task(self, task: Task) -> bool:
-        """Whether the plugin scores this task, and all tasks of its job with the same shape and role."""
+        """Return whether the plugin scores this task, and all tasks of its job with the same shape and role."""
         ...
 
     def score_task(self, task: Task, nodes: Nodes) -> NDArray[np.float64]:
@@ -454,7 +454,7 @@ class Preemptive(Protocol):
     """Decides whether a queue may reclaim from other queues for these tasks; all plugins must agree."""
 
     def preemptive(self, queue: QueueView, tasks: Sequence[Task]) -> bool:
-        """Whether the queue, with its current allocation and these tasks, stays within its limits."""
+        """Return whether the queue, with its current allocation and these tasks, stays within its limits."""
         ...
 
 
@@ -569,7 +569,7 @@ class PreBind(Protocol):
     """
 
     def prebinds(self, shape: Shape) -> bool:
-        """Whether tasks of a shape may need steps; called once a shape."""
+        """Return whether tasks of a shape may need steps; called once a shape."""
         ...
 
     def prebind(self, task: Task) -> Sequence[PreBindStep]:
@@ -608,6 +608,6 @@ POINTS: tuple[type, ...] = tuple(
 
 
 def implements(plugin: object, point: type) -> bool:
-    """Whether a plugin, or a plugin class, has all members of an extension point."""
+    """Return whether a plugin, or a plugin class, has all members of an extension point."""
     members = (name for name in (*vars(point), *point.__annotations__) if not name.startswith("_"))
     return all(getattr(plugin, name, None) is not None for name in members)

@@ -61,7 +61,7 @@ class FittingTasks(Protocol):
         ...
 
     def is_candidate(self, node: str) -> bool:
-        """Whether the node passes every filter that evictions cannot change."""
+        """Return whether the node passes every filter that evictions cannot change."""
         ...
 
     def recount(self, node: str) -> None:
@@ -77,7 +77,7 @@ class Victims(Protocol):
         ...
 
     def has_failed(self, purpose: Purpose, job: Job, runs: Sequence[Run]) -> bool:
-        """Whether this action already found too few victims for an alike job.
+        """Return whether this action already found too few victims for an alike job.
 
         Alike jobs have the same queue, demand, priority and keys of the plugins that select victims. Evictions and
         placements since then can only have left less.
@@ -89,7 +89,7 @@ class Victims(Protocol):
         ...
 
     def is_unschedulable(self, job: Job) -> bool:
-        """Whether the current action failed for the job in an earlier cycle and nothing relevant changed since."""
+        """Return whether the action failed for the job in an earlier cycle and nothing relevant changed since."""
         ...
 
     def exclude_node(self, purpose: Purpose, task: Task, node: str) -> None:
@@ -100,15 +100,15 @@ class Victims(Protocol):
         ...
 
     def job_starving(self, job: Job) -> bool:
-        """Whether a job may have others evicted (Volcano: JobStarving)."""
+        """Return whether a job may have others evicted (Volcano: JobStarving)."""
         ...
 
     def has_nominations(self, job: Job) -> bool:
-        """Whether victims are already terminating for the job; no more are evicted for it until then."""
+        """Return whether victims are already terminating for the job; no more are evicted for it until then."""
         ...
 
     def preemptive(self, job: Job, tasks: Sequence[Task]) -> bool:
-        """Whether the job's queue may reclaim for these tasks (Volcano: Preemptive)."""
+        """Return whether the job's queue may reclaim for these tasks (Volcano: Preemptive)."""
         ...
 
     def queue_allocatable(self, job: Job, shape: Shape, count: int) -> int:
@@ -123,11 +123,11 @@ class Victims(Protocol):
         ...
 
     def can_gain_victims(self, purpose: Purpose) -> bool:
-        """Whether evictions can make more tasks evictable: with several tiers, an empty one defers to the next."""
+        """Return whether evictions can make more tasks evictable: of several tiers, an empty one defers to the next."""
         ...
 
     def is_node_local(self, task: Task) -> bool:
-        """Whether feasibility and score of a node for the task depend on that node alone."""
+        """Return whether feasibility and score of a node for the task depend on that node alone."""
         ...
 
     def running_tasks(self) -> Sequence[Task]:
@@ -135,7 +135,7 @@ class Victims(Protocol):
         ...
 
     def has_room_without(self, node: str, shape: Shape, victims: Iterable[Task]) -> bool:
-        """Whether one task fits on a node once these victims are gone, counting what is free or being released."""
+        """Return whether one task fits on a node once these victims are gone, with what is free or being released."""
         ...
 
     def victims_on_node(self, purpose: Purpose, preemptor: Task, node: str, eligible: Eligible) -> list[Task]:
@@ -167,22 +167,22 @@ class Victims(Protocol):
         ...
 
     def fits(self, task: Task, node: str) -> bool:
-        """Whether a task passes every filter on a node and fits what is free or being released there."""
+        """Return whether a task passes every filter on a node and fits what is free or being released there."""
         ...
 
     def can_simulate(self, task: Task, node: str) -> bool:
-        """Whether a dry run of evictions on the node can make the task fit.
+        """Return whether a dry run of evictions on the node can make the task fit.
 
         False where a filter that does not support simulation (`points.SIMULATED`) rejects the node as it is now.
         """
         ...
 
     def keeps_guarantee(self, victim: Task) -> bool:
-        """Whether the victim's queue keeps its guarantee without it, for the resources that the victim requests."""
+        """Return whether the queue of the victim keeps its guarantee of what the victim requests without it."""
         ...
 
     def would_evict_back(self, purpose: Purpose, evicted: Sequence[Task], placed: Sequence[Task]) -> bool:
-        """Whether any evicted task could immediately have a placed task evicted for itself."""
+        """Return whether any evicted task could immediately have a placed task evicted for itself."""
         ...
 
     def record_attempt(self, victims: int) -> None:
@@ -309,11 +309,11 @@ class Session(SessionView, Protocol):
     """The session of one cycle."""
 
     def is_action_configured(self, action: str) -> bool:
-        """Whether the configuration contains the action."""
+        """Return whether the configuration contains the action."""
         ...
 
     def is_action_pending(self, action: str) -> bool:
-        """Whether the action will still run in this cycle."""
+        """Return whether the action will still run in this cycle."""
         ...
 
     @property
@@ -322,7 +322,7 @@ class Session(SessionView, Protocol):
         ...
 
     def is_budget_exhausted(self) -> bool:
-        """Whether the cycle's budget is used up. Call it between jobs; after True the action returns."""
+        """Return whether the cycle's budget is used up. Call it between jobs; after True the action returns."""
         ...
 
     def jobs_to_enqueue(self) -> Sequence[Job]:
@@ -375,7 +375,7 @@ class Session(SessionView, Protocol):
         ...
 
     def overused(self, queue: QueueView) -> bool:
-        """Whether the queue may allocate nothing more in this session (Volcano: Overused)."""
+        """Return whether the queue may allocate nothing more in this session (Volcano: Overused)."""
         ...
 
     def allocatable(self, job: Job, shape: Shape, count: int) -> int:
@@ -402,15 +402,15 @@ class Session(SessionView, Protocol):
         ...
 
     def job_valid(self, job: Job) -> bool:
-        """Whether the job is valid for scheduling; the reason is recorded on the job if it is not."""
+        """Return whether the job is valid for scheduling; the reason is recorded on the job if it is not."""
         ...
 
     def job_ready(self, job: Job) -> bool:
-        """Whether a statement of the job may be committed."""
+        """Return whether a statement of the job may be committed."""
         ...
 
     def job_pipelined(self, job: Job) -> bool:
-        """Whether enough of the job is allocated or pipelined to keep its room (Volcano: JobPipelined)."""
+        """Return whether enough of the job is allocated or pipelined to keep its room (Volcano: JobPipelined)."""
         ...
 
     def sub_job_key(self, sub_job: SubJob) -> SortKey:
@@ -418,11 +418,11 @@ class Session(SessionView, Protocol):
         ...
 
     def sub_job_ready(self, sub_job: SubJob) -> bool:
-        """Whether enough tasks of a sub-job are allocated."""
+        """Return whether enough tasks of a sub-job are allocated."""
         ...
 
     def sub_job_pipelined(self, sub_job: SubJob) -> bool:
-        """Whether enough tasks of a sub-job are allocated or pipelined."""
+        """Return whether enough tasks of a sub-job are allocated or pipelined."""
         ...
 
     def job_enqueueable(self, job: Job) -> Verdict:
@@ -454,7 +454,7 @@ class Session(SessionView, Protocol):
         ...
 
     def is_unschedulable(self, job: Job) -> bool:
-        """Whether the last attempt failed and since then no room appeared, or the queue still has no quota."""
+        """Return whether the last attempt failed and since then no room appeared, or the queue still has no quota."""
         ...
 
     def pipeline_nominated(self, job: Job) -> bool:
@@ -465,11 +465,11 @@ class Session(SessionView, Protocol):
         ...
 
     def has_role_failed(self, job: Job, role: str) -> bool:
-        """Whether a task of this role (not "") found no node since `begin_attempt`."""
+        """Return whether a task of this role (not "") found no node since `begin_attempt`."""
         ...
 
     def can_become_ready(self, job: Job, sub_job: SubJob | None = None) -> bool:
-        """Whether the job can still become ready after one of its tasks, or of the sub-job's, found no node.
+        """Return whether the job can still become ready after one of its tasks, or of the sub-job's, found no node.
 
         Volcano: NeedContinueAllocating.
         """

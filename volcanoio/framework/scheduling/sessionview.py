@@ -104,7 +104,7 @@ class SessionView(Protocol):
         ...
 
     def has_jobs_in(self, phase: str) -> bool:
-        """Whether any job is in that PodGroup phase; O(1)."""
+        """Return whether any job is in that PodGroup phase; O(1)."""
         ...
 
     def objects(self, resource: str) -> Mapping[str, ApiObject]:

@@ -233,11 +233,11 @@ class GangView(Protocol):
         ...
 
     def is_ready(self) -> bool:
-        """Whether ready_count + pending_best_effort >= min_available."""
+        """Return whether ready_count + pending_best_effort >= min_available."""
         ...
 
     def is_pipelined(self) -> bool:
-        """Whether the same holds with Pipelined tasks counted."""
+        """Return whether the same holds with Pipelined tasks counted."""
         ...
 
 
@@ -361,23 +361,23 @@ class Job(GangView, Protocol):
         ...
 
     def all_ready(self) -> bool:
-        """Whether is_ready, roles_ready and sub_jobs_ready are all true."""
+        """Return whether is_ready, roles_ready and sub_jobs_ready are all true."""
         ...
 
     def is_starving(self) -> bool:
-        """Whether Ready and Pipelined tasks together are fewer than min_available."""
+        """Return whether Ready and Pipelined tasks together are fewer than min_available."""
         ...
 
     def roles_valid(self) -> bool:
-        """Whether every role has enough valid tasks; true when min_available is below the sum of role minimums."""
+        """Return whether every role has enough valid tasks; True if min_available is below the sum of minimums."""
         ...
 
     def roles_ready(self) -> bool:
-        """Whether every role has enough ready tasks; true when min_available is below the sum of role minimums."""
+        """Return whether every role has enough ready tasks; True if min_available is below the sum of minimums."""
         ...
 
     def roles_pipelined(self) -> bool:
-        """Whether every role has enough ready or Pipelined tasks; true when min_available is below the sum."""
+        """Return whether every role has enough ready or Pipelined tasks; true when min_available is below the sum."""
         ...
 
     @property
@@ -395,15 +395,15 @@ class Job(GangView, Protocol):
         ...
 
     def sub_jobs_valid(self) -> bool:
-        """Whether every policy has its minimum of sub-jobs with enough tasks."""
+        """Return whether every policy has its minimum of sub-jobs with enough tasks."""
         ...
 
     def sub_jobs_ready(self) -> bool:
-        """Whether every policy has its minimum of ready sub-jobs."""
+        """Return whether every policy has its minimum of ready sub-jobs."""
         ...
 
     def sub_jobs_pipelined(self) -> bool:
-        """Whether every policy has its minimum of ready or pipelined sub-jobs."""
+        """Return whether every policy has its minimum of ready or pipelined sub-jobs."""
         ...
 
 

@@ -100,12 +100,12 @@ def _trouble(run: PodRun, c: ContainerRun) -> Iterator[tuple[str, str, str]]:
 
 def _health(old: ContainerRun | None, c: ContainerRun, ending: bool) -> Iterator[tuple[str, str, str]]:
     if old is not None and old.ready and not c.ready:
-        yield "Warning", "Unhealthy", "Readiness probe failed: the pod says so"
+        yield "Warning", "Unhealthy", "Readiness probe failed: set by an annotation of the pod"
     if ending:
         yield "Normal", "Killing", f"Stopping container {c.spec.name}"
     elif c.stop is not None and (old is None or old.stop is None):
         probe = "liveness" if c.up else "startup"
-        yield "Warning", "Unhealthy", f"{probe.capitalize()} probe failed: the pod says so"
+        yield "Warning", "Unhealthy", f"{probe.capitalize()} probe failed: set by an annotation of the pod"
         name = f"{'Init container' if c.role is not Role.MAIN else 'Container'} {c.spec.name}"
         yield "Normal", "Killing", f"{name} failed {probe} probe{', will be restarted' if c.role is Role.MAIN else ''}"
 

@@ -236,7 +236,7 @@ class ControllerHost:
         self._start_timer(TimerFired(cause=cause, controller=controller, key=key, name=name), due)
 
     def named_policies(self) -> Mapping[tuple[str, str], Member]:
-        """The policies that jobs have named so far."""
+        """Return the policies that jobs have named so far."""
         return dict(self._policies.instances.members)
 
     def _loaded(self) -> None:

@@ -187,7 +187,7 @@ class AdoptingHost(Protocol):
         ...
 
     def named_policies(self) -> Mapping[InstanceKey, Member]:
-        """The policies that jobs have named so far."""
+        """Return the policies that jobs have named so far."""
         ...
 
 

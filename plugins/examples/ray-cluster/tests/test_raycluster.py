@@ -39,7 +39,7 @@ async def create(client: Client, workers: int, cpu: str = "1") -> None:
 
 
 def state(name: str, workers: int) -> Any:
-    """Whether a RayCluster says so."""
+    """Return a check whether a RayCluster reports that state and number of workers."""
 
     def holds(found: Any) -> bool:
         said = found.status

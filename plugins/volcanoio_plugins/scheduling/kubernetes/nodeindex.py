@@ -259,7 +259,7 @@ def _taints(node: Node) -> tuple[Taint, ...]:
 
 
 def _same_nodes(nodes: Sequence[Node], before: Sequence[Node]) -> bool:
-    """Whether nodes are the same but for their images, which come and go all the time."""
+    """Return whether nodes are the same but for their images, which come and go all the time."""
     if nodes == before:
         return True
     pairs = zip(nodes, before, strict=False)

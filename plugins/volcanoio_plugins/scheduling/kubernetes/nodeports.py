@@ -83,5 +83,5 @@ class HostPortsFilter:
 
 
 def _conflict(one: str, other: str) -> bool:
-    """Whether two addresses share their ports."""
+    """Return whether two addresses share their ports."""
     return one == other or ANY_ADDRESS in (one, other)

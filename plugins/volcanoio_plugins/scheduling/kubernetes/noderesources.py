@@ -114,7 +114,7 @@ def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
 
 
 def _mean_of_both(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
-    """The same if all nodes have both resources: the usual case, in half as many steps."""
+    """Compute the same if all nodes have both resources: the usual case, in half as many steps."""
     asked, capacity = shape.nonzero_requests.get, nodes.cpu_memory("allocatable")
     both: Floats = nodes.cpu_memory("nonzero_used") + cpu_memory_column(asked(CPU, 0), asked(MEMORY, 0))
     if least:
@@ -204,7 +204,7 @@ def _gain(after: Floats, before: Floats) -> Floats:
 
 
 def _gain_of_both(nodes: Nodes, cpu: int, memory: int) -> Floats:
-    """The same if all nodes have cpu and memory, and these are requested: both balances at once."""
+    """Compute the same if all nodes have cpu and memory, and these are requested: both balances at once."""
     after, before = nodes.utilization(cpu, memory), nodes.utilization(0, 0)
     if not nodes.all_fit:
         after, before = np.minimum(after, _ONE), np.minimum(before, _ONE)
@@ -219,7 +219,7 @@ def _gain_of_both(nodes: Nodes, cpu: int, memory: int) -> Floats:
 
 
 def _gain_of_three(nodes: Nodes, requests: Mapping[str, int]) -> Floats:
-    """The same if GPUs are requested too and all nodes have them: the pod fits every node."""
+    """Compute the same if GPUs are requested too and all nodes have them: the pod fits every node."""
     filled = np.empty((3, 2, len(nodes)))
     filled[:2, 0], filled[:2, 1] = (
         nodes.utilization(requests.get(CPU, 0), requests.get(MEMORY, 0)),
@@ -329,7 +329,7 @@ def _even_of(fractions: Sequence[float]) -> int:
 
 
 def positive(amounts: NDArray[np.int64]) -> bool:
-    """Whether every node has some (a plain reduction: called for a few rows after every gang)."""
+    """Return whether every node has some (a plain reduction: called for a few rows after every gang)."""
     return len(amounts) > 0 and bool(np.minimum.reduce(amounts) > 0)
 
 

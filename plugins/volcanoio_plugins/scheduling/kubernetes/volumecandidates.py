@@ -47,7 +47,7 @@ def affinity_terms(volume: PersistentVolume) -> Terms | None:
 
 
 def matches(volume: PersistentVolume, claim: VolumeClaim) -> bool:
-    """Whether an unclaimed volume matches a claim, regardless of nodes."""
+    """Return whether an unclaimed volume matches a claim, regardless of nodes."""
     spec, labels = volume.spec, volume.metadata.labels
     return (
         spec.claim_ref is None
@@ -229,7 +229,7 @@ class Provisioning:
         return ANYWHERE if known and not self._has_topology(name) else Reachable.UNKNOWN
 
     def _has_topology(self, driver: str) -> bool:
-        """Whether a driver has topology keys on any node."""
+        """Return whether a driver has topology keys on any node."""
         session = self._index.session
         if (version := session.version(_CSI_NODES)) != self._seen:
             self._seen = version

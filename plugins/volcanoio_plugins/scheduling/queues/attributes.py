@@ -142,7 +142,7 @@ class QueueAttributes:
         return count
 
     def within_deserved(self, requests: Mapping[str, int]) -> bool:
-        """Whether with these requests its allocation of any of the resources is at most what it deserves."""
+        """Return whether with these requests its allocation of any of the resources is at most what it deserves."""
         for name, amount in requests.items():
             if amount > 0 and name != PODS:
                 future, deserved = self.allocated_amount(name) + amount, self.deserved.get(name, 0)
@@ -151,7 +151,7 @@ class QueueAttributes:
         return False
 
     def covers_guarantee(self, held: Mapping[str, int], requests: Mapping[str, int]) -> bool:
-        """Whether the allocation covers its guarantee after a task with these requests is removed."""
+        """Return whether the allocation covers its guarantee after a task with these requests is removed."""
         return all(held.get(name, 0) - requests.get(name, 0) >= amount for name, amount in self.guarantee.items())
 
     @property
@@ -214,7 +214,7 @@ class QueueAttributes:
             self._inqueue.add(name, amount)
 
     def overused(self) -> bool:
-        """Whether it has allocated all it deserves."""
+        """Return whether it has allocated all it deserves."""
         counted = self._deltas.get
         for name, base, amount in self._deserving:  # noqa: SIM110 - called at each comparison of queues
             if amount - base - counted(name, 0) >= TOLERANCE:
@@ -321,7 +321,7 @@ def elastic(job: Job) -> Amounts:
 
 
 def has_running_minimum(job: Job) -> bool:
-    """Whether the job runs with at least minAvailable members: one whose driver has finished does not count."""
+    """Return whether the job runs with at least minAvailable members: one whose driver has finished does not count."""
     return job.phase == _RUNNING and job.count(*ALLOCATED_STATUSES) >= job.min_available
 
 

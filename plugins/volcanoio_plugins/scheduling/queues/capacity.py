@@ -177,7 +177,7 @@ def reclaimable(
 def _can_lose(
     reclaim: ReclaimRequest, chain: QueueChain, requests: Mapping[str, int], allocated: Mapping[str, Amounts]
 ) -> bool:
-    """Whether a queue may lose a task, after the tasks that it and others have lost already."""
+    """Return whether a queue may lose a task, after the tasks that it and others have lost already."""
     if reclaim.requests is not None and not _have_common_resource(requests, reclaim.requests, ignored=PODS):
         return False
     attr = chain.own
@@ -221,7 +221,7 @@ def _have_common_resource(left: Quantities, right: Quantities, *, ignored: str =
 
 
 def _exceeds(allocated: Quantities, deserved: Quantities, requests: Mapping[str, int]) -> bool:
-    """Whether a queue exceeds its deserved amount of a requested resource for which it has one."""
+    """Return whether a queue exceeds its deserved amount of a requested resource for which it has one."""
     return any(
         amount > 0
         and name != PODS
@@ -320,7 +320,7 @@ class Capacity:
         return ""
 
     def preemptive(self, queue: QueueView, tasks: Sequence[Task]) -> bool:
-        """Whether the queue stays within its limit, and it or a near ancestor within a deserved amount."""
+        """Return whether the queue stays within its limit, and it or a near ancestor within a deserved amount."""
         if (chain := self._chains.get(queue.name)) is None or not queue.is_open or queue.name in self._rejections:
             return False
         requests = total(task.shape.requests for task in tasks)

@@ -121,7 +121,7 @@ def _waiting_jobs(session: SessionView) -> Mapping[tuple[str, Stage], dict[str, 
 
 
 def _fits_somewhere(job: Job, nodes: Nodes) -> bool:
-    """Whether any node is large enough for the job's first pending task; true for a job without pods."""
+    """Return whether any node is large enough for the job's first pending task; true for a job without pods."""
     if (task := next((task for task in job.tasks if task.status is TaskStatus.PENDING), None)) is None:
         return True
     fits = np.ones(len(nodes), dtype=bool)

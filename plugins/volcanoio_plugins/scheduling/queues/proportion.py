@@ -97,7 +97,7 @@ class Proportion:
         return -queue.priority, attr.share() if attr else 0.0
 
     def overused(self, queue: QueueView) -> bool:
-        """Whether the queue has allocated all it deserves."""
+        """Return whether the queue has allocated all it deserves."""
         return (attr := self._attrs.get(queue.name)) is not None and attr.overused()
 
     def fits(self, queue: QueueView, shape: Shape, count: int) -> int:
@@ -114,7 +114,7 @@ class Proportion:
         return attr.explain_limit(shape.requests, count, attr.deserved, "deserved") if attr is not None else ""
 
     def preemptive(self, queue: QueueView, tasks: Sequence[Task]) -> bool:
-        """Whether the queue stays within what it deserves with all of these tasks."""
+        """Return whether the queue stays within what it deserves with all of these tasks."""
         if (attr := self._attrs.get(queue.name)) is None or not queue.is_open:
             return False
         return attr.fits(total(task.shape.requests for task in tasks), 1, attr.deserved) == 1
@@ -170,8 +170,9 @@ class Proportion:
 
 
 def _takes_guaranteed(attr: QueueAttributes, allocated: Mapping[str, int], requests: Mapping[str, int]) -> bool:
-    """Whether a queue would have less than its guarantee of a resource that it loses with a task (Volcano takes that
-    too).
+    """Return whether losing the task leaves a queue less than its guarantee of a resource that the task requests.
+
+    Volcano evicts such tasks too.
     """
     return any(
         requests.get(name, 0) > 0 and allocated.get(name, 0) - requests[name] < amount
@@ -222,5 +223,5 @@ def _equal(left: Quantities, right: Quantities) -> bool:
 
 
 def fits_within(left: Quantities, right: Quantities) -> bool:
-    """Whether left is at most right for every resource; a missing one is 0."""
+    """Return whether left is at most right for every resource; a missing one is 0."""
     return all(left.get(name, 0) - right.get(name, 0) < TOLERANCE for name in {**left, **right})

@@ -21,12 +21,12 @@ from volcanoio.model.scheduling import PodGroup, PodGroupPhase
 
 
 def counts_pod(scopes: tuple[QuotaScope, ...], spec: PodSpec) -> bool:
-    """Whether a quota with these scopes counts a pod."""
+    """Return whether a quota with these scopes counts a pod."""
     return all(scope.name in _OF_POD and _OF_POD[scope.name](scope, spec) for scope in scopes)
 
 
 def counts_group(scopes: tuple[QuotaScope, ...], group: PodGroup) -> bool:
-    """Whether it would count the pods of a group that has none yet, as far as that is known.
+    """Return whether it would count the pods of a group that has none yet, as far as that is known.
 
     They have the group's PriorityClass, requests if minResources names cpu or memory, no deadline and no affinity
     across namespaces.
@@ -35,7 +35,7 @@ def counts_group(scopes: tuple[QuotaScope, ...], group: PodGroup) -> bool:
 
 
 def _best_effort(spec: PodSpec) -> bool:
-    """Whether no container requests or limits cpu or memory; pod-level resources take precedence."""
+    """Return whether no container requests or limits cpu or memory; pod-level resources take precedence."""
     if spec.resources is not None:
         given = [spec.resources]
     else:

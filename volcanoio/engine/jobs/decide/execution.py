@@ -134,7 +134,7 @@ def _partition_size(job: Job, task: str) -> int:
 
 
 def _has_target(action: JobAction, cause: Cause, partition_size: int) -> bool:
-    """Whether the cause names what a targeted action needs; without it the action changes nothing."""
+    """Return whether the cause names what a targeted action needs; without it the action changes nothing."""
     if action is JobAction.RESTART_PARTITION:
         return bool(cause.task and cause.indexes and partition_size)
     return bool(cause.task)
@@ -213,7 +213,7 @@ class DecisionChain(msgspec.Struct, frozen=True, kw_only=True):
         return RECONCILE_MODES[phase_of(self.status.state.phase)] is ReconcileMode.STOP
 
     def is_restarting(self, event: LifecycleEvent) -> bool:
-        """Whether a restart targets the pod of an event, so that a delayed action for it is pointless.
+        """Return whether a restart targets the pod of an event, so that a delayed action for it is pointless.
 
         False during a restart of the whole job: it increased the version, so events of the restarted pods were dropped.
         """

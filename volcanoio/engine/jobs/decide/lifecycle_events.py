@@ -71,7 +71,7 @@ class PodChange(msgspec.Struct, frozen=True, kw_only=True):
     is_deleted_by_us: bool = False
 
     def enters(self, phase: str) -> bool:
-        """Whether the pod enters a phase with this change."""
+        """Return whether the pod enters a phase with this change."""
         if self.new is None or self.new.status.phase != phase:
             return False
         return self.old is None or self.old.status.phase != phase
@@ -217,7 +217,7 @@ def _evictions(job: Job, stored: StoredState, pods: Sequence[Pod]) -> list[Lifec
 
 
 def _is_being_restarted(job: Job, task: str, index: int | None, partition: str) -> bool:
-    """Whether the current restart replaces the pod: until then its changes raise no events.
+    """Return whether the current restart replaces the pod: until then its changes raise no events.
 
     That includes its deletion by any client: no stored object shows who deleted a pod.
     """
@@ -249,7 +249,7 @@ def _eviction_event(job: Job, task: TaskSpec, index: int) -> LifecycleEvent:
 
 
 def accepts_actions(job: Job) -> bool:
-    """Whether an action could still change anything: stopping and finished jobs raise no events."""
+    """Return whether an action could still change anything: stopping and finished jobs raise no events."""
     return (
         RECONCILE_MODES[phase_of(job.status.state.phase)] is not ReconcileMode.STOP
         and job.metadata.deletion_timestamp is None
@@ -261,12 +261,12 @@ def _is_relevant(job: Job, pod: Pod, task: TaskSpec) -> bool:
 
 
 def _is_current(job: Job, pod: Pod, task: TaskSpec) -> bool:
-    """Whether one of the job's own pods is of its version, in the spec and not marked for deletion."""
+    """Return whether one of the job's own pods is of its version, in the spec and not marked for deletion."""
     return (version_of(pod) or 0) >= job.status.version and not is_marked(pod) and not is_surplus(pod, task)
 
 
 def _has_pending_timeout(job: Job, task: TaskSpec) -> bool:
-    """Whether a policy of the spec has a timeout for pending pods: every pod is pending at first."""
+    """Return whether a policy of the spec has a timeout for pending pods: every pod is pending at first."""
     return any(_is_pending_timeout(policy) for policy in (*task.policies, *job.spec.policies))
 
 

@@ -32,7 +32,7 @@ _CONFLICT, _NOT_FOUND = 409, 404
 
 
 def is_new_override(job: Job, decision: Override) -> bool:
-    """Whether an override differs from what is stored on the job."""
+    """Return whether an override differs from what is stored on the job."""
     known = stored_overrides(job)
     return add_override(known, _task_override(decision)) is not known
 
@@ -218,7 +218,7 @@ def policies_answered(reduction: Reduction, event: Answered) -> None:
 
 
 def is_current(event: LifecycleEvent, job: Job) -> bool:
-    """Whether an event is about this very job and its version."""
+    """Return whether an event is about this very job and its version."""
     return event.job_uid == job.metadata.uid and event.version >= job.status.version
 
 

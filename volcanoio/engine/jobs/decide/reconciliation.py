@@ -48,7 +48,7 @@ ANY_DEPENDENCY = "any"
 
 
 def can_start(job: Job, task: TaskSpec, pods: Sequence[Pod]) -> bool:
-    """Whether the tasks that this one depends on are ready: with iteration `any` one of several, else all.
+    """Return whether the tasks that this one depends on are ready: with iteration `any` one of several, else all.
 
     A dependency that the spec does not contain is never ready; admission refuses such a job.
     """
@@ -60,7 +60,7 @@ def can_start(job: Job, task: TaskSpec, pods: Sequence[Pod]) -> bool:
 
 
 def _is_ready(task: TaskSpec, pods: Iterable[Pod]) -> bool:
-    """Whether as many pods of the task as it needs succeeded, or run with every container ready."""
+    """Return whether as many pods of the task as it needs succeeded, or run with every container ready."""
     return task.min_available is None or task.min_available <= sum(
         1 for pod in pods if task_of(pod) == task.name and _counts_as_ready(pod)
     )
@@ -118,7 +118,7 @@ def support_deletes(
 
 
 def _is_made_by_plugin(owned: SupportObject) -> bool:
-    """Whether a plugin declared the object; a job may own others, which somebody else created."""
+    """Return whether a plugin declared the object; a job may own others, which somebody else created."""
     return PLUGIN_ANNOTATION in owned.object.metadata.annotations
 
 
@@ -302,7 +302,7 @@ def _scheduling_wait(context: ReconcileContext, group: PodGroup) -> WaitReason |
 
 
 def _is_forwarded(context: ReconcileContext) -> bool:
-    """Whether the job's queue extends to other clusters, to which its pods may be forwarded."""
+    """Return whether the job's queue extends to other clusters, to which its pods may be forwarded."""
     queue = context.lookup.get(kinds.QUEUE, context.job.spec.queue or names.DEFAULT_QUEUE)
     return isinstance(queue, Queue) and bool(queue.spec.extend_clusters)
 

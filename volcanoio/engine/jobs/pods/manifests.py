@@ -143,12 +143,12 @@ def pod_group_patch(group: PodGroup, spec: PodGroupSpec) -> Manifest:
 
 
 def is_outdated_pod_group(group: PodGroup, job: Job) -> bool:
-    """Whether the PodGroup was made for an older job version; one without a version is Volcano's own."""
+    """Return whether the PodGroup was made for an older job version; one without a version is Volcano's own."""
     return (version := version_of(group)) is not None and version < job.status.version
 
 
 def is_pod_group_admitted(group: PodGroup) -> bool:
-    """Whether the scheduler admitted the PodGroup to its queue: only then are pods created."""
+    """Return whether the scheduler admitted the PodGroup to its queue: only then are pods created."""
     return group.status.phase not in ("", PodGroupPhase.PENDING)
 
 

@@ -56,7 +56,7 @@ def command_keys(obj: ApiObject) -> Iterable[str]:
 
 
 def belongs(meta: ObjectMeta, job: Job) -> bool:
-    """Whether an object was made for this very job, not for an older one of the same name."""
+    """Return whether an object was made for this very job, not for an older one of the same name."""
     uid = job.metadata.uid
     for owner in meta.owner_references:  # noqa: SIM110 - asked of every pod at every turn; any() takes twice as long
         if owner.uid == uid:
@@ -87,12 +87,12 @@ def partition_of(pod: Pod) -> str:
 
 
 def is_marked(pod: Pod) -> bool:
-    """Whether this controller marked the pod before deleting it."""
+    """Return whether this controller marked the pod before deleting it."""
     return names.OUT_OF_SYNC in pod.metadata.annotations
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether the pod has neither succeeded nor failed."""
+    """Return whether the pod has neither succeeded nor failed."""
     return pod.status.phase in LIVE_PHASES
 
 
@@ -107,7 +107,7 @@ def tasks_by_name(job: Job) -> dict[str, TaskSpec]:
 
 
 def is_surplus(pod: Pod, task: TaskSpec | None) -> bool:
-    """Whether the pod's index is above the task's replicas."""
+    """Return whether the pod's index is above the task's replicas."""
     index = index_of(pod)
     return task is not None and index is not None and index >= task.replicas
 
@@ -157,7 +157,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_terminating(pod: Pod, deleting: Container[str]) -> bool:
-    """Whether the pod is being deleted, by this controller or anybody else."""
+    """Return whether the pod is being deleted, by this controller or anybody else."""
     return pod.metadata.deletion_timestamp is not None or pod.metadata.uid in deleting
 
 
@@ -177,7 +177,7 @@ def max_retry(value: int) -> int:
 
 
 def is_task_completed(task: TaskSpec, pods: Iterable[Pod]) -> bool:
-    """Whether as many pods of the task succeeded as it has replicas; terminating ones do not count."""
+    """Return whether as many pods of the task succeeded as it has replicas; terminating ones do not count."""
     done = sum(
         1
         for pod in pods
@@ -187,7 +187,7 @@ def is_task_completed(task: TaskSpec, pods: Iterable[Pod]) -> bool:
 
 
 def has_exceeded_restarts(task: TaskSpec, old: Pod | None, new: Pod, pods: Iterable[Pod]) -> bool:
-    """Whether this change brought the container restarts of a task's active pods to `maxRetry`.
+    """Return whether this change brought the container restarts of a task's active pods to `maxRetry`.
 
     `pods` are those of the job with the change, `old` is the pod before it: None for a pod observed for the first time.
     A `maxRetry` of -1 is no limit.

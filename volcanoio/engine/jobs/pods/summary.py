@@ -174,7 +174,7 @@ class PodSummary(msgspec.Struct, frozen=True, kw_only=True):
         return (pod for pod in found if _is_own(pod, self.rules.uid))
 
     def has_outdated_pods(self, *, whole_job: bool) -> bool:
-        """Whether a restart may have to delete pods that are not its targets.
+        """Return whether a restart may have to delete pods that are not its targets.
 
         These are surplus pods and live ones of an older version; for a restart of the whole job also ended ones.
         """

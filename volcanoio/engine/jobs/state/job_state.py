@@ -71,7 +71,7 @@ class CreationLimits(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, refused=self.refused | {task}, denied=denied)
 
     def after_round(self, *, has_created_pods: bool) -> CreationLimits:
-        """The pace for the next round; `creations_by_time` says that pods were made in this one."""
+        """Return the pace of the next round; `has_created_pods`: whether pods were created in this one."""
         if not self.limits and not self.refused:
             return self
         faster = {task: 2 * limit for task, limit in self.limits.items()} if has_created_pods else self.limits
@@ -81,7 +81,7 @@ class CreationLimits(msgspec.Struct, frozen=True):
 
 
 def quota_has_room(quota: ResourceQuota, usage: Mapping[str, int]) -> bool:
-    """Whether a quota leaves room for a pod; True for a quota with scopes or one that cannot be read."""
+    """Return whether a quota leaves room for a pod; True for a quota with scopes or one that cannot be read."""
     if quota.spec.scopes or quota.spec.scope_selector:
         return True
     try:
@@ -264,7 +264,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def awaits_newer_job(state: JobState, now: float) -> bool:
-    """Whether a conflict proved the observed job old and its newer version is still awaited."""
+    """Return whether a conflict proved the observed job old and its newer version is still awaited."""
     return state.job is not None and state.job.metadata.revision <= state.stale_revision and now < state.stale_until
 
 

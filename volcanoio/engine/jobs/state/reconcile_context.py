@@ -41,5 +41,5 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
         return self.pod_summary.counts
 
     def is_terminating(self, pod: Pod) -> bool:
-        """Whether the pod is being deleted."""
+        """Return whether the pod is being deleted."""
         return is_terminating(pod, self.state.deleting)

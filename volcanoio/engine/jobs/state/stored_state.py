@@ -27,7 +27,7 @@ class DelayedAction(msgspec.Struct, frozen=True, omit_defaults=True):
     """An action that waits for its time; `due` is in epoch seconds, `cause` the name of the event.
 
     `pods` has the indexes of the task's pods (see `pods.index_ranges`); empty, the action is about the job. With `born`
-    only pods created by then (a timestamp of the API server) count, as a later pod of the same name is another one.
+    only pods created up to that time (a timestamp of the API server) count: a later pod of that name is another one.
     """
 
     action: JobAction
@@ -116,7 +116,7 @@ def read_stored(status: JobStatus) -> StoredState:
 
 
 def has_stored_times(status: JobStatus) -> bool:
-    """Whether an entry is stored that waits for a time."""
+    """Return whether an entry is stored that waits for a time."""
     return names.PENDING_ACTION in status.controlled_resources or HOLD in status.controlled_resources
 
 

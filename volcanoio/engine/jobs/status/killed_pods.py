@@ -68,5 +68,5 @@ def _must_restart(context: ReconcileContext, pod: Pod) -> bool:
 
 
 def needs_mark(job: Job, pod: Pod) -> bool:
-    """Whether the pod is of the current version and not yet marked for deletion."""
+    """Return whether the pod is of the current version and not yet marked for deletion."""
     return not is_marked(pod) and (version_of(pod) or 0) >= job.status.version

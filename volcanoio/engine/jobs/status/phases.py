@@ -114,7 +114,7 @@ def phase_after_restart(job: Job, status: JobStatus, counts: Counts) -> JobPhase
 
 
 def is_exhausted(job: Job, status: JobStatus) -> bool:
-    """Whether the last counted restart was one too many; finished pods are then kept, for their logs."""
+    """Return whether the last counted restart was one too many; finished pods are then kept, for their logs."""
     return status.retry_count >= max_retry(job.spec.max_retry)
 
 

@@ -35,7 +35,7 @@ _fields_beside_deletions = attrgetter(*(name for name in _field_names if name no
 
 
 def can_change_plan(before: JobState, after: JobState, uid: str) -> bool:
-    """Whether a plan for `after` may differ from one for `before`, when at most the pod of that uid changed.
+    """Return whether a plan for `after` may differ from one for `before`, when at most the pod of that uid changed.
 
     Time alone may change a plan, too: timers cover that.
     """
@@ -70,21 +70,21 @@ def fold_irrelevant_change(state: JobState, event: Observed) -> JobState | None:
 
 
 def differ_in_pods_only(before: JobState, after: JobState) -> bool:
-    """Whether two states differ in nothing but pods."""
+    """Return whether two states differ in nothing but pods."""
     if before.last_question != after.last_question:  # avoids comparing long queues of questions
         return False
     return before is after or bool(_other_fields(before) == _other_fields(after))
 
 
 def differ_in_deletions_only(before: JobState, after: JobState) -> bool:
-    """Whether two states differ in pods and in which deleted ones still exist, and nothing else."""
+    """Return whether two states differ in pods and in which deleted ones still exist, and nothing else."""
     if before.last_question != after.last_question:
         return False
     return before is after or bool(_fields_beside_deletions(before) == _fields_beside_deletions(after))
 
 
 def is_queue_count_update(event: Observed) -> bool:
-    """Whether only a queue's counts changed: no job depends on them."""
+    """Return whether only a queue's counts changed: no job depends on them."""
     old, new = event.previous, event.object
     if event.change is Change.GONE:
         return False
@@ -175,7 +175,7 @@ def remaining_delay(before: JobState, after: JobState, uid: str, now: float) -> 
 
 
 def differ_in_counts_only(old: Job | None, new: Job | None) -> bool:
-    """Whether only the counts of a job changed, as by this controller's own write."""
+    """Return whether only the counts of a job changed, as by this controller's own write."""
     if old is None or new is None or _identity(old) != _identity(new) or old.spec != new.spec:
         return False
     return _without_counts(old.status) == _without_counts(new.status)

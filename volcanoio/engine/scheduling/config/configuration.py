@@ -191,7 +191,7 @@ class _Parser:
         return tuple(names)
 
     def _known(self, value: Value, what: str, name: str, *, at: int | None = None) -> bool:
-        """Whether a name is registered; else add a problem, or a warning for a skipped one of Volcano."""
+        """Return whether a name is registered; else add a problem, or a warning for a skipped one of Volcano."""
         known, upstream = {"action": (self._actions, VOLCANO_ACTIONS), "plugin": (self._plugins, VOLCANO_PLUGINS)}[what]
         if name in known:
             return True

@@ -216,7 +216,7 @@ class Rules:
         return asks
 
     def overused(self, queue: QueueView) -> bool:
-        """Whether one of the plugins returns true."""
+        """Return whether one of the plugins returns true."""
         for ask in self._overused:  # noqa: SIM110 - called often: a generator would double the time
             if ask(queue):
                 return True
@@ -243,7 +243,7 @@ class Rules:
         return PERMIT
 
     def _job_ready(self, job: Job) -> bool:
-        """All must agree; without any, every job is ready."""
+        """Return whether all plugins agree; without any, every job is ready."""
         for ask in self._ready:  # noqa: SIM110 - called after every placement: a generator would double the time
             if not ask(job):
                 return False
@@ -268,7 +268,7 @@ class Rules:
         return (*[key(part) for key in self._sub_job_keys], part.match_index, part.key)
 
     def sub_job_ready(self, part: SubJob) -> bool:
-        """All must agree; without any, every sub-job is ready."""
+        """Return whether all plugins agree; without any, every sub-job is ready."""
         return all(ask(part) for ask in self._sub_jobs_ready)
 
     def sub_job_missing(self, part: SubJob) -> int:
@@ -289,7 +289,7 @@ class Rules:
             job_enqueued(job)
 
     def job_starving(self, job: Job) -> bool:
-        """All of the first tier that has any must agree; without any, false."""
+        """Return whether all plugins of the first tier that has any agree; False without any."""
         tier = self._starving
         for ask in tier:  # called after every placement with evictions
             if not ask(job):
@@ -297,7 +297,7 @@ class Rules:
         return bool(tier)
 
     def has_several_victim_tiers(self, purpose: points.Purpose) -> bool:
-        """Whether several tiers select victims: the next one is used if those before select none."""
+        """Return whether several tiers select victims: the next one is used if those before select none."""
         tiers = self._preemptable if purpose is points.Purpose.PREEMPT else self._reclaimable
         return sum(1 for tier in tiers if tier) > 1
 
@@ -319,7 +319,7 @@ class Rules:
         return _victims(tiers, candidates, job, purpose)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[Task]) -> bool:
-        """All must agree; without any, the queue may."""
+        """Return whether all plugins agree; without any, the queue may preempt."""
         return all(ask(queue, tasks) for ask in self._preemptive)
 
     def preemptor_key(self, job: Job, purpose: points.Purpose) -> tuple[SortKey, ...]:
@@ -418,7 +418,7 @@ class Rules:
 
 
 def _combine_votes(tiers: _Tiers, job: Job | SubJob) -> Verdict:
-    """In a tier any rejection decides, else any permit; if a tier abstains, the next one decides."""
+    """Combine votes: in a tier any rejection decides, else any permit; if all abstain, the next tier decides."""
     for tier in tiers:
         permitted = False
         for ask in tier:

@@ -33,7 +33,7 @@ class CutAt:
         self._calls = 0
 
     def check(self) -> bool:
-        """Whether that boundary is reached."""
+        """Return whether that boundary is reached."""
         self._calls += 1
         return 0 < self._boundary <= self._calls
 

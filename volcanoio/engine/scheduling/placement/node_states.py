@@ -71,7 +71,7 @@ class RowScorer:
         """Resources whose positions the scorers have requested."""
 
     def reads(self, resource: str) -> bool:
-        """Whether scores may depend on amounts of that resource."""
+        """Return whether scores may depend on amounts of that resource."""
         if self._layout != self._columns.layout:
             self._resolve()
         return self._reads_row or resource in self._resources_read

@@ -386,13 +386,13 @@ class Placer:
         return self._score_table(task.shape).all_scores_now().item(row)
 
     def is_node_local(self, task: TaskInfo) -> bool:
-        """Whether `candidate_scores` of a row, computed in this cycle, depend on that row alone."""
+        """Return whether `candidate_scores` of a row, computed in this cycle, depend on that row alone."""
         if (table := self._score_tables.existing(task.shape)) is None or not table.is_stable_in(self._cycle):
             return False
         return table.row_scorer is not None and not table.plan.live_scorers and not self._task_scorers(task)
 
     def fits(self, task: TaskInfo, row: int) -> bool:
-        """Whether a task passes every filter on a row, and fits the room that is free or being released there."""
+        """Return whether a task passes every filter on a row and fits its free room or that being released."""
         if (table := self._score_tables.existing(task.shape)) is None:
             table = self._score_table(task.shape)
         if not table.fits_on(row, idle=False):  # the usual result: also called before evictions
@@ -402,7 +402,7 @@ class Placer:
         return self._passes_filters(table, row)
 
     def must_wait_on(self, shape: Shape, rows: Sequence[int]) -> bool:
-        """Whether tasks of a shape must wait on all these rows for room that is reserved for them."""
+        """Return whether tasks of a shape must wait on all these rows for room that is reserved for them."""
         if (table := self._score_tables.existing(shape)) is None or not table.is_stable_in(self._cycle):
             table = self._score_table(shape)
         return table.plan.has_static_filters and all(map(table.must_wait_on, set(rows)))
@@ -413,15 +413,15 @@ class Placer:
         return keys
 
     def is_scored_per_task(self, shape: Shape) -> bool:
-        """Whether plugins are called for every task of a shape; updates the shape's table first."""
+        """Return whether plugins are called for every task of a shape; updates the shape's table first."""
         return self._score_table(shape).is_per_task
 
     def filters_ignore_placements(self, shape: Shape) -> bool:
-        """Whether no placement changes a filter's result for any node; updates the shape's table first."""
+        """Return whether no placement changes a filter's result for any node; updates the shape's table first."""
         return self._score_table(shape).plan.has_static_filters
 
     def is_time_independent(self, shape: Shape) -> bool:
-        """Whether no filter depends on the time; updates the shape's table first."""
+        """Return whether no filter depends on the time; updates the shape's table first."""
         return not self._score_table(shape).plan.has_time_dependent_filters
 
     def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
@@ -444,7 +444,7 @@ class Placer:
         return row
 
     def _passes_filters(self, table: ScoreTable, row: int) -> bool:
-        """Whether every filter passes on a row, including those called per task."""
+        """Return whether every filter passes on a row, including those called per task."""
         if not table.passes.item(row):
             return False
         for part in table.plan.live_filters:  # noqa: SIM110 - called before every placement that needs evictions

@@ -60,11 +60,11 @@ class Plan:
         return [part for part, depends in parts if depends is not Depends.SKIP]
 
     def has_same_parts(self, other: Plan) -> bool:
-        """Whether the same plugins compute the scores by row, the constant filters aside."""
+        """Return whether the same plugins compute the scores by row, the constant filters aside."""
         return (self.static, self.usage, self.scorers) == (other.static, other.usage, other.scorers)
 
     def is_valid_after(self, before: Plan) -> bool:
-        """Whether results computed under the previous plan are valid under this one."""
+        """Return whether results computed under the previous plan are valid under this one."""
         same = (
             self.has_same_parts(before)
             and self.constant == before.constant

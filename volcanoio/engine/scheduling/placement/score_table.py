@@ -191,11 +191,11 @@ class ScoreTable:
         return FormerScores(self.plan, self.by_state.version, self.by_state.table)
 
     def is_prepared_in(self, cycle: PlacementCycle) -> bool:
-        """Whether the plan is that of the cycle; rows may be outdated."""
+        """Return whether the plan is that of the cycle; rows may be outdated."""
         return self._cycle is cycle
 
     def is_stable_in(self, cycle: PlacementCycle) -> bool:
-        """Whether the table is prepared in that cycle, and nothing placed or evicted in it changes filter results."""
+        """Return whether the table is prepared in that cycle, and no placement or eviction changes its filters."""
         return self._cycle is cycle and self.plan.has_static_filters
 
     def tie_keys(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
@@ -221,7 +221,7 @@ class ScoreTable:
         return score
 
     def fits_on(self, row: int, *, idle: bool) -> bool:
-        """Whether a task fits the room of a row that will be idle; with `idle`, also the room that is idle now."""
+        """Return whether a task fits the room of a row that will be idle; with `idle`, also the room idle now."""
         item = self._columns.block.item
         for at, amount in self._requests:
             if item(_FUTURE, at, row) < amount or (idle and item(_IDLE, at, row) < amount):
@@ -229,7 +229,7 @@ class ScoreTable:
         return True
 
     def must_wait_on(self, row: int) -> bool:
-        """Whether a task may go to a row but must wait there.
+        """Return whether a task may go to a row but must wait there.
 
         Static filters pass, all reservations fit, and idle room is too small.
         """
@@ -344,7 +344,7 @@ class ScoreTable:
         self.by_state.version, self.by_state.table = other.by_state.version, other.by_state.table
 
     def _passes_constant(self) -> bool:
-        """Whether all filters whose result is the same for every node pass."""
+        """Return whether all filters whose result is the same for every node pass."""
         if not self.plan.constant:
             return True
         first = NodeRows(self._columns, np.zeros(1, np.intp))

@@ -82,7 +82,7 @@ class CandidateScores:
         return True
 
     def has_room_on(self, task: TaskInfo, row: int) -> bool:
-        """Whether a row has evictable tasks, and evicting all of them makes room for one task; not for `own_job`."""
+        """Return whether evicting all evictable tasks of a row, if any, makes room for one task; not for `own_job`."""
         evictable = self._victim_columns.on_row(row, self._queue, others=self._purpose is Purpose.RECLAIM)
         index, amount_at = self._columns.resources, self._columns.block.item
         if evictable is None or evictable[index[PODS]] <= 0:

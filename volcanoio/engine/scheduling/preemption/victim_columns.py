@@ -69,7 +69,7 @@ class VictimColumns:
             self._counted_at[row] = columns.changed_at[row]
 
     def is_current(self, row: int) -> bool:
-        """Whether the counts of a row are up to date."""
+        """Return whether the counts of a row are up to date."""
         if row >= len(self._counted_at) or self._counted_at.item(row) != self._ledger.columns.changed_at.item(row):
             return False
         return (

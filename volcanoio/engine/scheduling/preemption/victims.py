@@ -45,7 +45,7 @@ class FittingTasks:
         session.state.placer.add_effort(1)
 
     def is_candidate(self, node: str) -> bool:
-        """Whether the node passes every filter that evictions cannot change."""
+        """Return whether the node passes every filter that evictions cannot change."""
         return bool(self._mask[self._columns.rows[node]])
 
     def recount(self, node: str) -> None:
@@ -171,7 +171,7 @@ class Victims:
         return self._session.state.victim_columns.refresh()
 
     def has_failed(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> bool:
-        """Whether this action already found too few victims for an alike job."""
+        """Return whether this action already found too few victims for an alike job."""
         if not self._failed or self._job_equivalence_key(purpose, job, runs) not in self._failed:
             return False
         _mark_unschedulable(self._session, job, runs)
@@ -184,7 +184,7 @@ class Victims:
         _mark_unschedulable(self._session, job, runs)
 
     def is_unschedulable(self, job: JobInfo) -> bool:
-        """Whether the current action failed for the job in an earlier cycle and nothing relevant changed since."""
+        """Return whether the action failed for the job in an earlier cycle and nothing relevant changed since."""
         return self._session.state.unschedulable.has(self._session.action, job.key, self._session.now)
 
     def exclude_node(self, purpose: Purpose, task: TaskInfo, node: str) -> None:
@@ -195,15 +195,15 @@ class Victims:
         rows[columns.rows[node]] = True
 
     def job_starving(self, job: JobInfo) -> bool:
-        """Whether a job may have others evicted (Volcano: JobStarving)."""
+        """Return whether a job may have others evicted (Volcano: JobStarving)."""
         return self._rules.job_starving(job)
 
     def has_nominations(self, job: JobInfo) -> bool:
-        """Whether victims are already terminating for the job."""
+        """Return whether victims are already terminating for the job."""
         return job.key in self._session.state.nominations.jobs
 
     def preemptive(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether the job's queue may reclaim for these tasks."""
+        """Return whether the job's queue may reclaim for these tasks."""
         assert job.queue_info is not None
         return self._rules.preemptive(job.queue_info, tasks)
 
@@ -229,11 +229,11 @@ class Victims:
         return CandidateNodes(session, task, scores, excluded)
 
     def can_gain_victims(self, purpose: Purpose) -> bool:
-        """Whether evictions can make more tasks evictable: with several tiers, an empty one defers to the next."""
+        """Return whether evictions can make more tasks evictable: of several tiers, an empty one defers to the next."""
         return self._rules.has_several_victim_tiers(purpose)
 
     def is_node_local(self, task: TaskInfo) -> bool:
-        """Whether feasibility and score of a node for the task depend on that node alone."""
+        """Return whether feasibility and score of a node for the task depend on that node alone."""
         return self._placer.is_node_local(task)
 
     def running_tasks(self) -> Sequence[TaskInfo]:
@@ -246,7 +246,7 @@ class Victims:
         return running
 
     def has_room_without(self, node: str, shape: Shape, victims: Iterable[TaskInfo]) -> bool:
-        """Whether one task fits on a node once these victims are gone."""
+        """Return whether one task fits on a node once these victims are gone."""
         columns, row, missing = self._columns, self._columns.rows[node], {}
         for name, amount in shape.requests.items():
             if (room := columns.block.item(_FUTURE, columns.resources[name], row)) < amount:
@@ -294,16 +294,16 @@ class Victims:
         return cast("list[TaskInfo]", self._rules.victim_tasks(candidates))
 
     def fits(self, task: TaskInfo, node: str) -> bool:
-        """Whether a task passes every filter on a node and fits the room that is free or being released there."""
+        """Return whether a task passes every filter on a node and fits its free room or that being released."""
         return self._placer.fits(task, self._columns.rows[node])
 
     def can_simulate(self, task: TaskInfo, node: str) -> bool:
-        """Whether a dry run of evictions on the node can make the task fit."""
+        """Return whether a dry run of evictions on the node can make the task fit."""
         columns = self._columns
         return all(part.allowed(task.shape, columns)[columns.rows[node]] for part in self._rules.unsimulated)
 
     def keeps_guarantee(self, victim: TaskInfo) -> bool:
-        """Whether the victim's queue keeps its guarantee without it, for the resources that the victim requests."""
+        """Return whether the queue of the victim keeps its guarantee of what the victim requests without it."""
         queue = victim.job_info.queue_info if victim.job_info is not None else None
         if queue is None or not queue.guarantee:
             return True
@@ -315,7 +315,7 @@ class Victims:
         )
 
     def would_evict_back(self, purpose: Purpose, evicted: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
-        """Whether any evicted task could immediately have a placed task evicted for itself."""
+        """Return whether any evicted task could immediately have a placed task evicted for itself."""
         preemptors = self._starving_preemptors(evicted)
         targets = [task for task in placed if task.preemptable] if preemptors else []
         if not targets or not any(self._can_evict(purpose, preemptor) for preemptor in preemptors):
@@ -377,7 +377,7 @@ class Victims:
         )
 
     def _would_evict(self, purpose: Purpose, preemptor: TaskInfo, targets: Sequence[TaskInfo]) -> bool:
-        """Whether a configured action could evict one of the targets for the preemptor."""
+        """Return whether a configured action could evict one of the targets for the preemptor."""
         session, job = self._session, preemptor.job_info
         assert job is not None
         if session.is_action_configured(purpose):
@@ -397,7 +397,7 @@ class Victims:
         return bool(eligible) and bool(self._rules.evictable(job, purpose, eligible))
 
     def _can_evict(self, purpose: Purpose, preemptor: TaskInfo) -> bool:
-        """Whether an evicted task could immediately have others evicted, if any were eligible."""
+        """Return whether an evicted task could immediately have others evicted, if any were eligible."""
         job = preemptor.job_info
         if job is None or job.queue_info is None or not preemptor.can_preempt or not self._rules.job_starving(job):
             return False
@@ -407,7 +407,7 @@ class Victims:
 
 
 def _is_reclaimable(task: TaskInfo) -> bool:
-    """Whether other queues may reclaim from the task's queue."""
+    """Return whether other queues may reclaim from the task's queue."""
     queue = task.job_info.queue_info if task.job_info is not None else None
     return queue is not None and queue.object.spec.reclaimable is not False
 

@@ -377,7 +377,7 @@ class SessionContext:
         return self.state.ledger.jobs_in_phase(phase)
 
     def has_jobs_in(self, phase: str) -> bool:
-        """Whether any job is in that PodGroup phase; O(1)."""
+        """Return whether any job is in that PodGroup phase; O(1)."""
         return bool(self.state.ledger.jobs_by_phase.get(phase))
 
     def set_condition(self, job: str, condition: str, reason: str, message: Text) -> None:
@@ -443,7 +443,7 @@ class SessionContext:
             self.state.revisit_at[job.key] = self.now
 
     def is_action_configured(self, action: str) -> bool:
-        """Whether the configuration contains the action."""
+        """Return whether the configuration contains the action."""
         return action in self._actions
 
 

@@ -100,7 +100,7 @@ def _use_shapes_with_traits(session: CycleSession, job: JobInfo, tasks: Sequence
 
 
 def can_become_ready(job: JobInfo, sub_job: SubJobInfo | None) -> bool:
-    """Whether a job can still become ready after one of its tasks, or of the sub-job's, found no node.
+    """Return whether a job can still become ready after one of its tasks, or of the sub-job's, found no node.
 
     Volcano: NeedContinueAllocating, api/job_info.go.
     """
@@ -297,7 +297,7 @@ class CycleSession(SessionContext):
             )
 
     def is_unschedulable(self, job: JobInfo) -> bool:
-        """Whether another attempt would fail like the last one: no room was freed, or the queue has no more quota.
+        """Return whether another attempt would fail too: no room was freed, or the queue has no more quota.
 
         A job is tried again after two minutes at most.
         """
@@ -325,11 +325,11 @@ class CycleSession(SessionContext):
         )
 
     def has_role_failed(self, job: JobInfo, role: str) -> bool:
-        """Whether a task of this role found no node since `begin_attempt`; False for tasks without role."""
+        """Return whether a task of this role found no node since `begin_attempt`; False for tasks without role."""
         return bool(role) and role in job.attempts.failed_roles
 
     def can_become_ready(self, job: JobInfo, sub_job: SubJobInfo | None = None) -> bool:
-        """Whether the job can still become ready after one of its tasks, or of the sub-job's, found no node."""
+        """Return whether the job can still become ready after one of its tasks, or of the sub-job's, found no node."""
         return can_become_ready(job, sub_job)
 
     def statement(self, job: JobInfo) -> JobStatement:
@@ -365,7 +365,7 @@ class CycleSession(SessionContext):
         self.plugin_tables.close()  # otherwise its contents would wait for the garbage collector
 
     def is_action_pending(self, action: str) -> bool:
-        """Whether the action will still run in this cycle."""
+        """Return whether the action will still run in this cycle."""
         return action in self.pending_actions
 
     def is_budget_exhausted(self) -> bool:

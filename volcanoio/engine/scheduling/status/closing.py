@@ -241,7 +241,7 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
 
 
 def _is_placed(job: JobInfo) -> bool:
-    """Whether the minimum of a job runs or is bound."""
+    """Return whether the minimum of a job runs or is bound."""
     return job.counts[_RUNNING] + job.counts[_BOUND] >= job.min_available > 0
 
 
@@ -360,7 +360,7 @@ def _conditions(
 
 
 def _is_dated(session: CycleSession, job: JobInfo, message: str, words: str) -> bool:
-    """Whether the text of a condition changed, or its amounts are old enough to be computed again."""
+    """Return whether the text of a condition changed, or its amounts are old enough to be computed again."""
     if without_details(message) != without_details(words):
         return True
     if job.condition_at < 0:  # written by an earlier process: do not write all conditions again at once

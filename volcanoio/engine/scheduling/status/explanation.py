@@ -35,7 +35,7 @@ def task_outcome(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
 
 
 def is_held_back(job: JobInfo) -> bool:
-    """Whether a job's queue has no quota left for some of its tasks."""
+    """Return whether a job's queue has no quota left for some of its tasks."""
     return job.attempts.reason.code == QUEUE_QUOTA
 
 
@@ -67,7 +67,7 @@ def fit_error(job: JobInfo, *, ready: bool) -> str:
 
 
 def group_text(job: JobInfo, *, ready: bool) -> str:
-    """The text of the PodGroup's Unschedulable Event, and of pods that have no text of their own.
+    """Return the text of the PodGroup's Unschedulable Event, and of pods that have no text of their own.
 
     It is that of the condition, where there is one: Events of PodGroup and Job agree. Volcano counts the condition's
     tasks that miss a place, and the Event's that are pending.
@@ -81,7 +81,7 @@ def group_text(job: JobInfo, *, ready: bool) -> str:
 
 
 def unschedulable_message(job: JobInfo) -> str | None:
-    """The message of the PodGroup's condition Unschedulable as last written, None where another one is newer."""
+    """Return the last written message of the PodGroup's condition Unschedulable; None if another is newer."""
     conditions = job.status.conditions
     newest = conditions[-1] if conditions else None
     return newest.message if newest is not None and newest.type == UNSCHEDULABLE else None
