@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,13 @@ from pathlib import Path
 import pytest
 
 from volcanoio.cli.main import volcanoio
+
+HASHING = """\
+class Hashing:
+    name = 'hashing'
+    def __init__(self, arguments): ...
+    def score_on(self, shape, node): return float(hash(node.name) % 100_000)
+"""
 
 
 def run(*arguments: str | Path) -> int:
@@ -84,12 +92,23 @@ def test_a_check_of_a_missing_file_is_an_error(tmp_path: Path, capsys: pytest.Ca
 
 def test_decisions_that_hang_on_hashes_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "hashing.py"
-    file.write_text(
-        "class Hashing:\n    name = 'hashing'\n    def __init__(self, arguments): ...\n"
-        "    def score_on(self, shape, node): return float(hash(node.name) % 100_000)\n"
-    )
+    file.write_text(HASHING)
     assert run("plugin", "test", file) == 1
     assert "another process decides differently; do not use hash()" in capsys.readouterr().out
+
+
+def test_two_hash_seeds_that_order_five_nodes_alike_still_differ(tmp_path: Path) -> None:
+    """With the hash seeds 5, 15 and 20, the decisions on clusters of five nodes were the same by chance."""
+    file = tmp_path / "hashing.py"
+    file.write_text(HASHING)
+    command = (sys.executable, "-m", "volcanoio.plugincheck.check", str(file), "hashing")
+    digests = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, input="", capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("5", "15", "20")
+    }
+    assert len(digests) == 3
 
 
 def test_lint_prints_positions_and_sets_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
