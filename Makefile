@@ -8,7 +8,7 @@ LOCALCLUSTER_TESTS := tests/localcluster tests/contract tests/soak
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac deploy wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -70,7 +70,7 @@ soak-lifecycle: $(VENV)/.dev  ## 2,000 random lives of jobs in a whole world wit
 real-apiserver:  ## Build etcd, kube-apiserver and kube-controller-manager (needs Go; once; minutes)
 	@$(PYTHON) -m tests.realcluster.build
 
-go-clients:  ## Build the Go clients that the tests run (needs Go; once; minutes)
+go-clients:  ## Build the Go clients and the Helm that the tests run (needs Go; once; minutes)
 	@$(PYTHON) -m tests.goclient.building
 
 contract-real: $(VENV)/.dev  ## The contract tests against a real control plane
@@ -83,8 +83,12 @@ format: $(VENV)/.dev  ## Format the tree
 crds: $(VENV)/.runtime  ## Regenerate config/crds from volcanoio/model
 	$(BIN)/python -m volcanoio.model.crds
 
-rbac: $(VENV)/.runtime  ## Regenerate config/rbac/controllers.yaml from what controllers declare
-	$(BIN)/volcanoio config rbac > config/rbac/controllers.yaml
+rbac: $(VENV)/.runtime  ## Regenerate the roles in config/rbac from what the components declare
+	@for component in scheduler controllers admission; do \
+		$(BIN)/volcanoio config rbac $$component > config/rbac/$$component.yaml || exit 1; done
+
+deploy: $(VENV)/.dev rbac  ## Regenerate config/deploy from config/helm/volcanoio (needs make go-clients)
+	@$(BIN)/python -m tests.helmchart.rendering
 
 wheel: $(VENV)/.dev  ## Build the wheel
 	$(BIN)/python -m build --wheel --outdir dist

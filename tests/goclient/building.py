@@ -1,4 +1,4 @@
-"""`make go-clients`: build this module's programs, once for each state of its sources, into a cache outside the tree.
+"""`make go-clients`: build the Go programs of the tests once for each state of their sources, into a cache.
 
 Tests only use what was built, as a first build takes minutes. Runs on Python 3.9 with the standard library alone.
 """
@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 MODULE = Path(__file__).parent
-PROGRAMS = ("clients", "corpus", "matching", "prototable")
-"""The module's packages; that of tests becomes the program that runs them."""
+HELM = "helm"
+PROGRAMS = ("clients", "corpus", "matching", "prototable", HELM)
+"""The module's packages; that of tests becomes the program that runs them. Helm has a module of its own."""
 
 
 class NotBuiltError(Exception):
@@ -24,7 +25,7 @@ class NotBuiltError(Exception):
 
 def program(package: str) -> Path:
     """The program of a package, built from the sources as they are now."""
-    path = _cache() / _digest() / package
+    path = _directory(package) / package
     if not path.exists():
         raise NotBuiltError(f"{path} is not there; build it with `make go-clients` (needs Go)")
     return path
@@ -32,40 +33,51 @@ def program(package: str) -> Path:
 
 def main() -> int:
     """Build what is missing, or with `--check` only say whether anything is; returns the exit code."""
-    directory = _cache() / _digest()
-    wanted = [package for package in PROGRAMS if not (directory / package).exists()]
+    wanted = [package for package in PROGRAMS if not (_directory(package) / package).exists()]
     if sys.argv[1:] == ["--check"]:
         return 1 if wanted else 0
     if not wanted:
-        print(f"the Go clients are there: {directory}")
+        print(f"the Go clients are there: {_cache()}")
         return 0
     go = shutil.which("go")
     if go is None:
         print("make go-clients needs Go: see https://go.dev/doc/install", file=sys.stderr)
         return 1
-    print(f"building {', '.join(wanted)} into {directory}: two minutes or three with an empty build cache", flush=True)
-    directory.mkdir(parents=True, exist_ok=True)
+    print(f"building {', '.join(wanted)} into {_cache()}: a minute each or less with an empty build cache", flush=True)
     for package in wanted:
         begun = time.monotonic()
-        if not _build(go, package, directory):
+        if not _build(go, package):
             print(f"{package} was not built: see above", file=sys.stderr)
             return 1
         print(f"  {package}: {time.monotonic() - begun:.0f} s", flush=True)
+    used = {_directory(package) for package in PROGRAMS}
     for older in _cache().iterdir():
-        if older != directory:
+        if older not in used:
             shutil.rmtree(older, ignore_errors=True)
     return 0
 
 
-def _build(go: str, package: str, directory: Path) -> bool:
+def _build(go: str, package: str) -> bool:
+    directory = _directory(package)
+    directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f".{package}.partial"
     command = [go, "test", "-c"] if any((MODULE / package).glob("*_test.go")) else [go, "build"]
-    command += ["-trimpath", "-ldflags=-s -w", "-o", str(partial), f"./{package}"]
-    if subprocess.run(command, cwd=MODULE, env={**os.environ, "CGO_ENABLED": "0"}, check=False).returncode:
+    command += ["-trimpath", "-ldflags=-s -w", "-o", str(partial)]
+    command += ["helm.sh/helm/v4/cmd/helm"] if package == HELM else [f"./{package}"]
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    if subprocess.run(command, cwd=_module(package), env=environment, check=False).returncode:
         partial.unlink(missing_ok=True)
         return False
     partial.replace(directory / package)  # whole or not at all
     return True
+
+
+def _module(package: str) -> Path:
+    return MODULE / HELM if package == HELM else MODULE
+
+
+def _directory(package: str) -> Path:
+    return _cache() / _digest(_module(package))
 
 
 def _cache() -> Path:
@@ -73,11 +85,11 @@ def _cache() -> Path:
     return Path(root) / "volcanoio" / "goclient"
 
 
-def _digest() -> str:
-    """Return a digest of the sources: any change rebuilds all."""
+def _digest(module: Path) -> str:
+    """Return a digest of the sources: any change rebuilds all of the module."""
     found = hashlib.sha256()
-    for path in sorted([*MODULE.rglob("*.go"), MODULE / "go.mod", MODULE / "go.sum"]):
-        found.update(path.relative_to(MODULE).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in sorted([*module.rglob("*.go"), module / "go.mod", module / "go.sum"]):
+        found.update(path.relative_to(module).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
 
 

@@ -123,21 +123,28 @@ def lint_command(
     return run_lint(files, output, plugins_dir, policies_dir, ignore_unavailable=ignore_unavailable_plugins)
 
 
-@config.command("rbac", short_help="Print the ClusterRole that the controllers need.")
+@config.command("rbac", short_help="Print the roles that the components need.")
+@click.argument("component", type=click.Choice(["scheduler", "controllers", "admission"]), default="controllers")
 @click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
 @click.option("--policies-dir", type=_INPUT, multiple=True, help="Directory of policies.")
-def rbac_command(controllers_dir: tuple[Path, ...], policies_dir: tuple[Path, ...]) -> int:
-    """Print the ClusterRole that the installed controllers need, including those from the given directories.
+@click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins.")
+def rbac_command(
+    component: str,
+    controllers_dir: tuple[Path, ...],
+    policies_dir: tuple[Path, ...],
+    plugins_dir: tuple[Path, ...],
+) -> int:
+    """Print the ClusterRole and the Role that COMPONENT needs, including what is in the given directories.
 
-    The rules are derived from the declarations of each controller.
+    The rules are derived from the declarations of each controller, policy and plugin.
     """
-    from volcanoio.compose.controllers import render
+    from volcanoio.compose.rbac import render
     from volcanoio.runtime.loading.mounted_files import MountError
     from volcanoio.runtime.loading.registry import PluginError, discover
 
     try:
-        registry = discover(policies_dirs=policies_dir, controllers_dirs=controllers_dir)
-        print(render(registry), end="")
+        registry = discover(plugins_dirs=plugins_dir, policies_dirs=policies_dir, controllers_dirs=controllers_dir)
+        print(render(component, registry), end="")
     except (PluginError, MountError) as error:
         raise UsageError(error) from None
     return ExitCode.OK

@@ -52,11 +52,12 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One RBAC rule that a controller needs; the deployment manifests are generated from these."""
+    """One RBAC rule that a component needs; with `names` for these objects only. The roles are generated from these."""
 
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 class Lookup(Protocol):
