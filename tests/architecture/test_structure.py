@@ -10,7 +10,7 @@ import sys
 from tests.architecture import measure
 
 SINGLE_IMPORTERS = 135
-"""Modules that exactly one other imports; each process that a cluster runs has a command and a composition of its own."""
+"""Modules that exactly one other imports; each process of a cluster has a command and a composition."""
 LARGEST_PACKAGE = 20
 LONG_FUNCTIONS = 1
 """Functions of more than 50 lines."""
