@@ -8,7 +8,7 @@ LOCALCLUSTER_TESTS := tests/localcluster tests/contract tests/soak
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac deploy wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac deploy metrics wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -89,6 +89,9 @@ rbac: $(VENV)/.runtime  ## Regenerate the roles in config/rbac from what the com
 
 deploy: $(VENV)/.dev rbac  ## Regenerate config/deploy from config/helm/volcanoio (needs make go-clients)
 	@$(BIN)/python -m tests.helmchart.rendering
+
+metrics: $(VENV)/.dev  ## Regenerate the tables of docs/metrics.md from the catalogue of metrics
+	$(BIN)/python -m tests.architecture.metrics_page
 
 wheel: $(VENV)/.dev  ## Build the wheel
 	$(BIN)/python -m build --wheel --outdir dist

@@ -40,11 +40,13 @@ from volcanoio.kube.object_writer import Writable
 from volcanoio.kube.sender import LeaderFence, Sender, SendLimits
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
+from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOptions
 from volcanoio.runtime.controllers.http_effects import Endpoints
 from volcanoio.runtime.controllers.setup import DEFAULT_CONTROLLERS, known_kinds, make_controllers, select_controllers
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, StartupFiles, WatchedConfiguration
+from volcanoio.runtime.metric_catalogue import Component, begin_at_zero
 from volcanoio.runtime.policies.configuration import CONTROLLER_CONFIGURATION, parse
 from volcanoio.runtime.policies.instances import PolicyReloader
 from volcanoio.runtime.policies.policy_set import PolicySet
@@ -121,11 +123,10 @@ class ControllerManager:
         fence: LeaderFence | None = None,
     ) -> None:
         probe = probe or NoProbe()
+        begin_at_zero(probe, Component.CONTROLLERS)
+        transport = CountingTransport(transport, probe, clock)
         self._settings = settings
-        source = ConfigurationSource(
-            path=settings.configuration_file, default=settings.configuration, plugins_dirs=settings.policies_dirs
-        )
-        self._watched = WatchedConfiguration(source, source.look()._replace(text=settings.configuration))
+        self._watched = _watched_configuration(settings)
         self._start_files = StartupFiles(
             settings.controllers_dirs, settings.plugins_dirs, clock=WallClock(), probe=probe
         )
@@ -247,6 +248,14 @@ def _journal_header(
         },
         codec=codec,
     )
+
+
+def _watched_configuration(settings: ControllerSettings) -> WatchedConfiguration:
+    """Return the files that are watched for changes, starting with the configuration in force."""
+    source = ConfigurationSource(
+        path=settings.configuration_file, default=settings.configuration, plugins_dirs=settings.policies_dirs
+    )
+    return WatchedConfiguration(source, source.look()._replace(text=settings.configuration))
 
 
 def _policies(settings: ControllerSettings) -> PolicySet:

@@ -36,9 +36,11 @@ from volcanoio.kube.prebinder import PreBinder
 from volcanoio.kube.sender import LeaderFence, Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
+from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey, ConfigMapSource
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
+from volcanoio.runtime.metric_catalogue import Component, begin_at_zero
 from volcanoio.runtime.scheduler.dispatcher import BindReporter, Writers
 from volcanoio.runtime.scheduler.node_metrics import node_metrics
 from volcanoio.runtime.scheduler.plugin_io import QuestionHost, SourceHost
@@ -89,8 +91,9 @@ class SchedulerProcess:
         fence: LeaderFence | None = None,
     ) -> None:
         self._probe = probe or NoProbe()
+        begin_at_zero(self._probe, Component.SCHEDULER)
         self._clock = clock
-        self._transport = transport
+        self._transport = transport = CountingTransport(transport, self._probe, clock)
         self._fence = fence
         self._settings = settings
         self._begun = anyio.Event()

@@ -128,7 +128,6 @@ class ObjectWriter:
             outcome = await self._create(kind, effect)
         else:
             outcome = await self._slots.carry_out(effect)
-        self._count(effect, outcome)
         if outcome.response is None:
             return outcome, []
         body = SharedObject.of(outcome.response.body)  # decoded here, for informers and for the event of the outcome
@@ -195,7 +194,6 @@ class ObjectWriter:
             uid=effect.uid, resource_version=effect.resource_version, grace=effect.grace, propagation=effect.propagation
         )
         outcome = await self._sender.send(requests.delete(kind, *where, options))
-        self._count(effect, outcome)
         gone = isinstance(outcome.error, NotFound) or (
             isinstance(outcome.error, Conflict) and await is_gone(self._sender, kind, *where, effect.uid)
         )
@@ -207,11 +205,6 @@ class ObjectWriter:
         if gone or status_of(body) or not _terminating(body):
             return outcome, self._own.observe_own_delete(kind.resource, *where, effect.uid)
         return outcome, self._own.observe_own(kind.resource, body)
-
-    def _count(self, effect: Create | Patch | Delete, outcome: Outcome) -> None:
-        code = outcome.response.status if outcome.response else outcome.error.code if outcome.error else 0
-        verb = type(effect).__name__.lower()
-        self._probe.count("volcanoio_api_writes_total", verb=verb, resource=effect.resource, code=str(code))
 
 
 class _OwnedObject(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 Volcano's counters have no `_total`, which prometheus-client cannot express: it adds the suffix to every counter it
 prints. So this module stores the series; gauges and histograms are printed through a registry of its own, and counters
 are written separately. Recording is a dict operation; rendering thousands of series takes milliseconds and belongs on a
-thread. Histogram bounds are Volcano's (pkg/scheduler/metrics, pkg/controllers) where Volcano has the histogram.
+thread. What a metric means, and the bounds of a histogram, are in `metric_catalogue`.
 """
 
 from __future__ import annotations
@@ -17,34 +17,11 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from volcanoio.runtime.metric_catalogue import CATALOGUE, bucket_bounds
 
-def exponential(lowest: float, highest: float, count: int) -> tuple[float, ...]:
-    """Return `count` bounds from lowest to highest with a constant factor (Go: ExponentialBucketsRange)."""
-    factor = (highest / lowest) ** (1 / (count - 1))
-    return tuple(lowest * factor**power for power in range(count))
-
-
-DEFAULT = exponential(0.0001, 100.0, 19)
-"""Bounds of histograms that are not in the table: seconds, from 100 µs to 100 s."""
-
-SIZES = tuple(float(2**power) for power in range(15))
-"""Bounds for counts, such as the size of a batch."""
-
-BUCKETS: Mapping[str, tuple[float, ...]] = {
-    "volcano_e2e_scheduling_latency_milliseconds": exponential(1, 5000, 20),
-    "volcano_open_session_duration_milliseconds": exponential(1, 5000, 20),
-    "volcano_e2e_job_scheduling_latency_milliseconds": exponential(100, 120000, 30),
-    "volcano_plugin_scheduling_latency_milliseconds": exponential(0.1, 100, 15),
-    "volcano_action_scheduling_latency_milliseconds": exponential(1, 2000, 20),
-    "volcano_task_scheduling_latency_milliseconds": exponential(50, 60000, 30),
-    "volcano_scheduling_stage_duration_milliseconds": exponential(0.1, 500, 20),
-    "volcano_controller_job_to_pod_creation_latency_milliseconds": exponential(50, 60000, 30),
-}
-
-
-def bucket_bounds(name: str) -> tuple[float, ...]:
-    """Return the bounds of a histogram; those of sizes are recognised by the end of their names."""
-    return BUCKETS.get(name) or (SIZES if name.endswith(("_size", "_count", "_pods")) else DEFAULT)
+SERIES_LIMIT = 5000
+"""Default limit of series for a metric with labels of jobs or pods, and for one that is not in the catalogue."""
+DROPPED = "volcanoio_metrics_series_dropped_total"
 
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -64,11 +41,21 @@ class _Histogram:
 class PrometheusProbe(Collector):
     """A `framework.probe.Probe`. Record from one thread; `render` may run on another.
 
-    `bounds` returns the upper bounds of a histogram by its name; `process` adds the metrics of this process.
+    `bounds` returns the upper bounds of a histogram by its name; `process` adds the metrics of this process. Of a
+    metric with a label for each job or pod, and of one that is not in the catalogue, at most `series_limit` series
+    exist at a time; records of further ones are counted and dropped, so that a page stays small.
     """
 
-    def __init__(self, bounds: Callable[[str], tuple[float, ...]] = bucket_bounds, *, process: bool = True) -> None:
+    def __init__(
+        self,
+        bounds: Callable[[str], tuple[float, ...]] = bucket_bounds,
+        *,
+        process: bool = True,
+        series_limit: int = SERIES_LIMIT,
+    ) -> None:
         self._bounds_of = bounds
+        self._series_limit = series_limit
+        self._unlimited = frozenset(metric.name for metric in CATALOGUE.values() if not metric.is_per_job)
         self._bounds: dict[str, tuple[float, ...]] = {}
         self._counters: dict[str, dict[Labels, float]] = {}
         self._gauges: dict[str, dict[Labels, float]] = {}
@@ -82,11 +69,17 @@ class PrometheusProbe(Collector):
         """Add to a counter."""
         series = self._counters.setdefault(name, {})
         key = _key(labels)
-        series[key] = series.get(key, 0.0) + amount
+        if (value := series.get(key)) is not None:
+            series[key] = value + amount
+        elif self._may_add(name, series):
+            series[key] = amount
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""
-        self._gauges.setdefault(name, {})[_key(labels)] = value
+        series = self._gauges.setdefault(name, {})
+        key = _key(labels)
+        if key in series or self._may_add(name, series):
+            series[key] = value
 
     def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
         """Add a sample to a histogram, or `times` equal ones."""
@@ -98,9 +91,18 @@ class PrometheusProbe(Collector):
         bounds = self._bounds[name]
         histogram = series.get(key)
         if histogram is None:
+            if not self._may_add(name, series):
+                return
             histogram = series[key] = _Histogram(len(bounds))
         histogram.buckets[bisect_left(bounds, value)] += times
         histogram.sum += times * value
+
+    def _may_add(self, name: str, series: Mapping[Labels, Any]) -> bool:
+        """Return whether the metric may have another series; counts the record that is dropped otherwise."""
+        if len(series) < self._series_limit or name in self._unlimited:
+            return True
+        self.count(DROPPED, metric=name)
+        return False
 
     def forget(self, name: str, **labels: str) -> None:
         """Remove every series of that name that has these labels, among others."""
@@ -135,13 +137,13 @@ class PrometheusProbe(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield gauges and histograms, for the registry."""
         for name, series in sorted(self._gauges.items()):
-            gauge = GaugeMetricFamily(name, name)
+            gauge = GaugeMetricFamily(name, _help(name))
             for labels in list(series):
                 if (value := series.get(labels)) is not None:
                     gauge.add_sample(name, dict(labels), value)
             yield gauge
         for name, histograms in sorted(self._histograms.items()):
-            family = HistogramMetricFamily(name, name)
+            family = HistogramMetricFamily(name, _help(name))
             for labels in list(histograms):
                 if (histogram := histograms.get(labels)) is not None:
                     self._add_histogram(family, name, labels, histogram)
@@ -158,6 +160,11 @@ class PrometheusProbe(Collector):
         family.add_sample(f"{name}_sum", dict(labels), histogram.sum)
 
 
+def _help(name: str) -> str:
+    """Return a metric's meaning, its name if it is not in the catalogue."""
+    return CATALOGUE[name].meaning if name in CATALOGUE else name
+
+
 def _key(labels: Mapping[str, str]) -> Labels:
     return tuple(sorted(labels.items())) if len(labels) > 1 else tuple(labels.items())
 
@@ -165,7 +172,7 @@ def _key(labels: Mapping[str, str]) -> Labels:
 def _counter_lines(counters: Mapping[str, Mapping[Labels, float]]) -> Iterator[bytes]:
     """Return counters as text (Prometheus: exposition formats, text-based format 0.0.4)."""
     for name, series in sorted(counters.items()):
-        yield f"# HELP {name} {name}\n# TYPE {name} counter\n".encode()
+        yield f"# HELP {name} {_help(name)}\n# TYPE {name} counter\n".encode()
         for labels in list(series):
             if (value := series.get(labels)) is None:
                 continue

@@ -6,7 +6,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from volcanoio.framework.probe import Probe
-from volcanoio.runtime.metrics import BUCKETS, PrometheusProbe, exponential
+from volcanoio.runtime.metric_catalogue import CATALOGUE, Component, begin_at_zero, exponential
+from volcanoio.runtime.metrics import PrometheusProbe
 
 
 @pytest.fixture
@@ -73,6 +74,39 @@ def test_values_can_be_read_back(probe: PrometheusProbe) -> None:
 
 
 def test_volcanos_buckets_run_from_their_lowest_to_their_highest_bound() -> None:
-    bounds = BUCKETS["volcano_e2e_job_scheduling_latency_milliseconds"]
+    bounds = CATALOGUE["volcano_e2e_job_scheduling_latency_milliseconds"].bounds
     assert (len(bounds), bounds[0], round(bounds[-1])) == (30, 100, 120000)
     assert [round(bound, 6) for bound in exponential(1, 8, 4)] == [1, 2, 4, 8]
+
+
+def test_series_with_known_labels_exist_from_the_start(probe: PrometheusProbe) -> None:
+    begin_at_zero(probe, Component.SCHEDULER)
+    page = lines(probe)
+    assert {f'volcanoio_cycles_total{{end="{end}"}} 0.0' for end in ("complete", "cut", "fault")} <= set(page)
+    assert "volcano_total_preemption_attempts 0.0" in page
+    assert "volcano_e2e_scheduling_latency_milliseconds_count 0.0" in page
+    assert 'volcano_scheduling_stage_duration_milliseconds_count{stage="Predicate"} 0.0' in page
+    assert not any("jobflow" in line or "job_id" in line for line in page)
+
+
+def test_metrics_of_jobs_have_a_limit_of_series() -> None:
+    probe = PrometheusProbe(process=False, series_limit=2)
+    for job in ("a", "b", "c"):
+        probe.gauge("volcano_job_share", 0.5, job_id=job, job_ns="ns")
+        probe.count("volcano_job_retry_counts", job_id=job)
+        probe.observe("third_party_seconds", 1.0, job=job)
+        probe.gauge("volcano_queue_weight", 1, queue_name=job)
+    probe.gauge("volcano_job_share", 0.75, job_id="b", job_ns="ns")
+    page = "\n".join(lines(probe))
+    assert 'volcano_job_share{job_id="b",job_ns="ns"} 0.75' in page
+    for name, label in (
+        ("volcano_job_share", "job_id"),
+        ("volcano_job_retry_counts", "job_id"),
+        ("third_party", "job"),
+    ):
+        assert probe.value("volcanoio_metrics_series_dropped_total", metric=name) in (0, 1)
+        assert f'{label}="c"' not in page
+    assert 'volcano_queue_weight{queue_name="c"}' in page
+    probe.forget("volcano_job_share", job_id="a", job_ns="ns")
+    probe.gauge("volcano_job_share", 0.25, job_id="c", job_ns="ns")
+    assert probe.value("volcano_job_share", job_id="c", job_ns="ns") == 0.25

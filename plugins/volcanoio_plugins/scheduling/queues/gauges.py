@@ -13,6 +13,8 @@ from volcanoio_plugins.scheduling.queues.quantities import Quantities
 _UNITS = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
 _ZERO = {CPU: 0, MEMORY: 0}
 """Reported also for queues that have none of them."""
+_OURS = "guarantee"
+"""The part that Volcano does not report."""
 _Series: TypeAlias = tuple[str, dict[str, str]]
 """A gauge's name and its labels."""
 
@@ -47,6 +49,7 @@ class QueueGauges:
                 "deserved": {**_ZERO, **attr.deserved},
                 "capacity": attr.queue.capability,
                 "real_capacity": attr.real_capability,
+                "guarantee": {**_ZERO, **attr.queue.guarantee},
             }
             self._report_queue(probe, attr.queue, parts, attr.share(), overused=self._overused(attr))
         for queue, deserved in idle:
@@ -56,6 +59,7 @@ class QueueGauges:
                 continue
             nothing: dict[str, Quantities] = dict.fromkeys(("allocated", "request", "inqueue"), _ZERO)
             parts = {**nothing, "deserved": {**_ZERO, **deserved}, "capacity": queue.capability}
+            parts["guarantee"] = {**_ZERO, **queue.guarantee}
             self._report_queue(probe, queue, parts, 0.0, overused=False)
         for name, series in before.items():
             if (kept := self._reported.get(name, [])) != series:
@@ -69,8 +73,9 @@ class QueueGauges:
         series = self._reported[queue.name] = []
 
         def gauge(name: str, value: float, **labels: str) -> None:
-            probe.gauge(f"volcano_queue_{name}", value, queue_name=queue.name, **labels)
-            series.append((f"volcano_queue_{name}", {"queue_name": queue.name, **labels}))
+            full = f"volcanoio_queue_{name}" if name.startswith(_OURS) else f"volcano_queue_{name}"
+            probe.gauge(full, value, queue_name=queue.name, **labels)
+            series.append((full, {"queue_name": queue.name, **labels}))
 
         for part, amounts in parts.items():
             for resource, amount in amounts.items():
