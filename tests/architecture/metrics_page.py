@@ -12,6 +12,7 @@ BEGIN, END = "<!-- begin of the generated tables -->\n", "<!-- end of the genera
 TITLES = {
     "scheduler": "Scheduler",
     "controllers": "Controllers",
+    "webhooks": "Webhooks",
     "every component": "Every component",
 }
 

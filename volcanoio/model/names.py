@@ -47,6 +47,8 @@ GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
 TOPOLOGY_HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
+RESOURCE_GROUP = "volcano.sh/resource-group"
+"""An annotation of pods: the resource group of the admission that they belong to."""
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
@@ -92,6 +94,9 @@ POLICIES = "volcanoio.dev/policies"
 """An annotation of Jobs: the lifecycle policies of this job, in addition to the configured ones."""
 POLICY_ARGUMENTS = "policy-arguments.volcanoio.dev/"
 """An annotation of Jobs, followed by a policy's name: that policy's arguments for this job."""
+
+# On Queues: "true" as a label, so that admission policies can select the queues.
+RESTRICTED = "volcanoio.dev/restricted"
 
 # On Namespaces: the weight of the namespace within a queue (a positive number, 1 by default).
 FAIRSHARE_WEIGHT = "volcanoio.dev/fairshare-weight"

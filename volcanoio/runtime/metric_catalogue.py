@@ -1,4 +1,4 @@
-"""Every metric of the scheduler and the controllers: name, type, labels, meaning and histogram bounds.
+"""Every metric of the scheduler, the controllers and the webhooks: name, type, labels, meaning and histogram bounds.
 
 `volcano_…` are Volcano's, with its names, label values and bounds (pkg/scheduler/metrics, pkg/controllers/metrics);
 `volcanoio_…` are ours. docs/metrics.md is generated from this table (`make metrics`), and a test holds it to be the
@@ -13,6 +13,7 @@ from itertools import product
 from typing import NamedTuple
 
 from volcanoio.framework.probe import Probe
+from volcanoio.runtime.webhooks.paths import DEFAULT_PATHS
 
 
 class MetricType(StrEnum):
@@ -28,11 +29,12 @@ class Component(StrEnum):
 
     SCHEDULER = "scheduler"
     CONTROLLERS = "controllers"
+    WEBHOOKS = "webhooks"
     EVERY = "every component"
 
 
 COUNTER, GAUGE, HISTOGRAM = MetricType
-SCHEDULER, CONTROLLERS, EVERY = Component
+SCHEDULER, CONTROLLERS, WEBHOOKS, EVERY = Component
 PER_JOB_LABELS = frozenset({"job_id", "job_name", "pod"})
 """Labels with a value for each job or pod; the number of their series is limited."""
 
@@ -71,6 +73,7 @@ STAGES = ("Predicate", "Scoring", "PreBind", "Bind")
 TASK_STAGES = ("Assumed", "Bound")
 EVICTING_ACTIONS = ("preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle")
 CYCLE_ENDS = ("complete", "cut", "fault")
+ADMISSION_RESULTS = ("allowed", "denied", "invalid", "error")
 REACTIONS = ("decided", "bound")
 _JOB = ("job_name", "job_namespace", "queue")
 
@@ -311,10 +314,28 @@ _EVERYWHERE = (
         EVERY,
     ),
 )
+_WEBHOOKS = (
+    Metric(
+        "volcanoio_admission_requests_total",
+        COUNTER,
+        "reviews by their result: allowed, denied, invalid (no review that can be read) or error (the review failed)",
+        ("path", "result"),
+        WEBHOOKS,
+        known={"path": DEFAULT_PATHS, "result": ADMISSION_RESULTS},
+    ),
+    Metric(
+        "volcanoio_admission_duration_seconds",
+        HISTOGRAM,
+        "from a review's headers until its response",
+        ("path",),
+        WEBHOOKS,
+        known={"path": DEFAULT_PATHS},
+    ),
+)
 CATALOGUE: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        *_CYCLES, *_LATENCIES, *_BINDS, *_QUEUES, *_PLUGINS, *_CONTROLLERS, *_RELOADS, *_EVERYWHERE
+        *_CYCLES, *_LATENCIES, *_BINDS, *_QUEUES, *_PLUGINS, *_CONTROLLERS, *_RELOADS, *_WEBHOOKS, *_EVERYWHERE
     )
 }  # fmt: skip
 

@@ -170,3 +170,23 @@ def test_a_sub_group_policy_without_keys_takes_no_pod() -> None:
         "spec.subGroupPolicy[0]: a policy without matchLabelKeys takes no pod; "
         "name the labels that distinguish its sub-groups"
     )
+
+
+def test_hyper_nodes_have_members_and_valid_patterns() -> None:
+    def hyper_node(*members: Manifest) -> Manifest:
+        return {"metadata": {"name": "h"}, "spec": {"tier": 1, "members": list(members)}}
+
+    def matching(pattern: str) -> Manifest:
+        return {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
+
+    exact = {"type": "Node", "selector": {"exactMatch": {"name": "n"}}}
+    assert create(kinds.HYPER_NODE, hyper_node(exact, matching("^rack-[0-9]+$"))).messages == ()
+    assert create(kinds.HYPER_NODE, hyper_node()).messages == (
+        "spec.members: member must have at least one; name the nodes or HyperNodes in it",
+    )
+    (message,) = create(kinds.HYPER_NODE, hyper_node(exact, matching("a["))).messages
+    assert message.startswith(
+        'spec.members[1].selector.regexMatch.pattern: "a[" is not a regular expression: missing ]'
+    )
+    stored = hyper_node(matching("a["))
+    assert update(kinds.HYPER_NODE, stored, stored).allowed

@@ -16,6 +16,7 @@ from volcanoio.engine.admission.jobtasks import (
     check_tasks,
     check_topology,
 )
+from volcanoio.engine.admission.pods import budget_error
 from volcanoio.engine.admission.queues import check_job_queue
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Findings
 from volcanoio.engine.admission.topology import job_topologies, refuse_hard, warn_about_job_topologies
@@ -227,19 +228,11 @@ def _boolean_error(text: str) -> str:
     return "" if text.lower() in _BOOLEANS else f'"{text}" is neither "true" nor "false"'
 
 
-def _budget_error(text: str) -> str:
-    digits = text.removesuffix("%")
-    number = int(digits) if digits.isascii() and digits.isdigit() else 0
-    if number > 0 and (digits == text or number < 100):
-        return ""
-    return f'"{text}" is neither a number of pods from 1 on nor a part of them from 1% to 99%'
-
-
 _ANNOTATION_RULES: Mapping[str, Callable[[str], str]] = {
     names.COOLDOWN_TIME: _duration_error,
     names.PREEMPTABLE: _boolean_error,
-    names.JDB_MIN_AVAILABLE: _budget_error,
-    names.JDB_MAX_UNAVAILABLE: _budget_error,
+    names.JDB_MIN_AVAILABLE: budget_error,
+    names.JDB_MAX_UNAVAILABLE: budget_error,
 }
 """Annotations and labels of a Job that the scheduler reads, and their rules."""
 

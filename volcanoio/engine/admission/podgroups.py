@@ -1,26 +1,15 @@
-"""Defaults and rules of PodGroups, and the scheduling gate of pods.
+"""Defaults and rules of PodGroups.
 
-Source: Volcano, pkg/webhooks/admission/podgroups and /pods/mutate.
+Source: Volcano, pkg/webhooks/admission/podgroups.
 """
 
 from volcanoio.engine.admission.jobtasks import check_topology
 from volcanoio.engine.admission.queues import check_open
-from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Findings
+from volcanoio.engine.admission.request import AdmissionLookup, Findings
 from volcanoio.engine.admission.topology import group_topologies, refuse_hard, warn_about_soft
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
-from volcanoio.model.names import QUEUE_ALLOCATION_GATE
 from volcanoio.model.scheduling import PodGroup
-
-
-def default_pod(pod: Manifest, settings: AdmissionSettings) -> None:
-    """Add the gate to a pod whose annotation of that name is "true", if its scheduler removes gates."""
-    if not isinstance(spec := pod.get("spec"), dict) or spec.get("schedulerName") not in settings.gated_schedulers:
-        return
-    annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    gates = spec.get("schedulingGates") or []
-    if annotations.get(QUEUE_ALLOCATION_GATE) == "true" and {"name": QUEUE_ALLOCATION_GATE} not in gates:
-        spec["schedulingGates"] = [*gates, {"name": QUEUE_ALLOCATION_GATE}]
 
 
 def default_pod_group(group: Manifest, namespace: str, lookup: AdmissionLookup) -> None:

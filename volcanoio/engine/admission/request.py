@@ -5,10 +5,11 @@ Each problem is one line with the field, the rule and the next step; all problem
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from volcanoio.engine.admission.resource_groups import ResourceGroup
 from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model import names, times
 from volcanoio.model.base import ApiObject, Manifest
@@ -35,6 +36,23 @@ class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     object: Manifest | None = None
     old: Manifest | None = None
+
+
+class User(msgspec.Struct, frozen=True, rename="camel"):
+    """The author of a request, as in `AdmissionReview.request.userInfo`."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+class Read(NamedTuple):
+    """Objects that a review reads: one by name, or all of a kind (in a namespace)."""
+
+    kind: Kind
+    name: str = ""
+    namespace: str = ""
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +83,7 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `strict`: refuse what is otherwise accepted with a warning
     - `schedulers`: all schedulers of the cluster, () where that is unknown
     - `gated_schedulers`: schedulers that remove the gate of queue admission, () where that feature is off
+    - `trusted_users`: user names of controllers that create Jobs, PodGroups and pods for objects that were reviewed
     """
 
     schedulers: tuple[str, ...] = ()
@@ -75,6 +94,14 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     root_queue_protection: bool = True
     queue_allocated_pods_check: bool = False
     strict: bool = False
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    trusted_users: tuple[str, ...] = ()
+
+    def schedules(self, scheduler: str) -> bool:
+        """Return whether pods of this scheduler belong to volcanoio."""
+        if scheduler == names.DEFAULT_SCHEDULER:
+            return self.scheduler_name == scheduler
+        return scheduler in self.schedulers or scheduler == self.scheduler_name
 
 
 class Findings:

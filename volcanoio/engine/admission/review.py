@@ -12,7 +12,8 @@ import msgspec
 from volcanoio.engine.admission.cronjobs import check_cron_job
 from volcanoio.engine.admission.jobflows import check_job_flow
 from volcanoio.engine.admission.jobs import check_job, check_update, default_job
-from volcanoio.engine.admission.podgroups import check_new_topologies, check_pod_group, default_pod, default_pod_group
+from volcanoio.engine.admission.podgroups import check_new_topologies, check_pod_group, default_pod_group
+from volcanoio.engine.admission.pods import REVIEWED_ANNOTATIONS, check_pod, default_pod
 from volcanoio.engine.admission.queues import (
     QueueTree,
     check_deletion,
@@ -27,14 +28,14 @@ from volcanoio.engine.admission.request import (
     AdmissionSettings,
     Findings,
     Operation,
+    Read,
     Review,
     ReviewRequest,
     decode,
     decode_stored,
 )
 from volcanoio.engine.admission.topology import (
-    TOPOLOGY_ANNOTATIONS,
-    check_pod,
+    check_hyper_node,
     job_topologies,
     refuse_hard,
     warn_about_job_topologies,
@@ -44,7 +45,8 @@ from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import CronJob, Job
 from volcanoio.model.core import Pod
 from volcanoio.model.flow import JobFlow, JobTemplate
-from volcanoio.model.names import QUEUE_ALLOCATION_GATE
+from volcanoio.model.names import DEFAULT_QUEUE
+from volcanoio.model.nodes import HyperNode
 from volcanoio.model.scheduling import PodGroup, Queue
 
 Default: TypeAlias = Callable[[Manifest, ReviewRequest, AdmissionLookup, AdmissionSettings], None]
@@ -86,12 +88,26 @@ def with_defaults(request: ReviewRequest, lookup: AdmissionLookup, settings: Adm
     return msgspec.structs.replace(request, object=copy)
 
 
+def reads_for_defaults(request: ReviewRequest) -> tuple[Read, ...]:
+    """Return the objects that `with_defaults` looks up."""
+    if (request.resource, request.operation) != (kinds.POD_GROUP.resource, Operation.CREATE):
+        return ()
+    spec = (request.object or {}).get("spec")
+    is_default = isinstance(spec, dict) and spec.get("queue") == DEFAULT_QUEUE
+    return (Read(kinds.NAMESPACE, request.namespace),) if is_default and request.namespace else ()
+
+
+def reads_for_review(request: ReviewRequest) -> tuple[Read, ...]:
+    """Return the objects that the validation looks up."""
+    return _READS.get((request.resource, request.operation), ())
+
+
 def _default_job(job: Manifest, _: ReviewRequest, __: AdmissionLookup, settings: AdmissionSettings) -> None:
     default_job(job, settings)
 
 
-def _default_pod(pod: Manifest, _: ReviewRequest, __: AdmissionLookup, settings: AdmissionSettings) -> None:
-    default_pod(pod, settings)
+def _default_pod(pod: Manifest, request: ReviewRequest, _: AdmissionLookup, settings: AdmissionSettings) -> None:
+    default_pod(pod, request.namespace, settings)
 
 
 def _default_queue(queue: Manifest, request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings) -> None:
@@ -167,6 +183,12 @@ def _write_job_flow(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSet
         check_job_flow(flow, found)
 
 
+def _write_hyper_node(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings, found: Findings) -> None:
+    node = None if _same_spec(request) else decode(request.object, HyperNode, found)
+    if node is not None:
+        check_hyper_node(node, found)
+
+
 def _same_spec(request: ReviewRequest) -> bool:
     """Return whether an update leaves the spec unchanged, such as one that removes a finalizer."""
     return request.old is not None and request.old.get("spec") == (request.object or {}).get("spec")
@@ -192,11 +214,23 @@ TABLE: Mapping[tuple[str, Operation], Row] = {
     (kinds.QUEUE.resource, Operation.CREATE): Row(Queue, _default_queue, _write_queue),
     (kinds.QUEUE.resource, Operation.UPDATE): Row(Queue, _default_queue, _write_queue),
     (kinds.QUEUE.resource, Operation.DELETE): Row(Queue, None, _delete_queue),
+    (kinds.HYPER_NODE.resource, Operation.CREATE): Row(HyperNode, None, _write_hyper_node),
+    (kinds.HYPER_NODE.resource, Operation.UPDATE): Row(HyperNode, None, _write_hyper_node),
 }
-"""Volcano's webhook paths as rows: /jobs, /podgroups and /queues, mutate and validate; /pods, mutate; /cronjobs,
-/jobflows and /pods, validate. Rows of JobTemplates and of updates of PodGroups and pods, which Volcano does not review,
+"""Volcano's webhook paths as rows: /jobs, /podgroups, /queues and /pods, mutate and validate; /cronjobs, /jobflows and
+/hypernodes, validate. Rows of JobTemplates and of updates of PodGroups and pods, which Volcano does not review,
 refuse what is not supported."""
-READ_ANNOTATIONS: Mapping[str, frozenset[str]] = {kinds.POD.resource: TOPOLOGY_ANNOTATIONS | {QUEUE_ALLOCATION_GATE}}
+_READS: Mapping[tuple[str, Operation], tuple[Read, ...]] = {
+    (kinds.JOB.resource, Operation.CREATE): (Read(kinds.QUEUE),),
+    (kinds.CRON_JOB.resource, Operation.CREATE): (Read(kinds.QUEUE),),
+    (kinds.CRON_JOB.resource, Operation.UPDATE): (Read(kinds.QUEUE),),
+    (kinds.POD_GROUP.resource, Operation.CREATE): (Read(kinds.QUEUE),),
+    (kinds.QUEUE.resource, Operation.CREATE): (Read(kinds.QUEUE),),
+    (kinds.QUEUE.resource, Operation.UPDATE): (Read(kinds.QUEUE),),
+    (kinds.QUEUE.resource, Operation.DELETE): (Read(kinds.QUEUE), Read(kinds.POD_GROUP)),
+}
+"""Objects that the validation of each kind and operation reads."""
+READ_ANNOTATIONS: Mapping[str, frozenset[str]] = {kinds.POD.resource: REVIEWED_ANNOTATIONS}
 """Resources of which only objects with one of these annotations need a review: pods are many."""
 
 

@@ -1,19 +1,23 @@
 """Network topologies and NUMA policies, which no component supports yet, wherever they can be written.
 
 A `hard` network topology could not be kept, so it is refused. A mere preference is accepted with a warning. These
-rules are removed when the features are implemented.
+rules are removed when the features are implemented. HyperNodes, which describe the topology, are checked here too.
 """
 
 from collections.abc import Iterator, Mapping
 
-from volcanoio.engine.admission.request import AdmissionSettings, Findings
+import re2
+
+from volcanoio.engine.admission.request import Findings
 from volcanoio.model import names
 from volcanoio.model.batch import Job, NetworkTopology
-from volcanoio.model.core import Pod
+from volcanoio.model.nodes import HyperNode
 from volcanoio.model.scheduling import PodGroup
 
 TOPOLOGY_ANNOTATIONS = frozenset({names.TOPOLOGY_MODE, names.TOPOLOGY_HIGHEST_TIER, names.NUMA_TOPOLOGY_POLICY})
 """Annotations of pods about topologies; pods with none of these need no review."""
+_RE2 = re2.Options()
+_RE2.log_errors = False
 _NO_EFFECT = ("accepted, but not considered yet", "the pods are placed and kept as without it")
 
 
@@ -61,15 +65,10 @@ def warn_about_job_topologies(job: Job, findings: Findings) -> None:
             findings.warn(f"spec.tasks[{index}].topologyPolicy", *_NO_EFFECT)
 
 
-def check_pod(pod: Pod, old: Pod | None, settings: AdmissionSettings, findings: Findings) -> None:
-    """Check a pod's annotations for its PodGroup. Pods of a Job follow the Job's own."""
-    given = _topology_annotations(pod.metadata.annotations)
-    group = pod.metadata.annotations.get(names.GROUP_NAME, names.PODGROUP_PREFIX)
-    if not group.startswith(names.PODGROUP_PREFIX) or names.JOB_NAME in pod.metadata.annotations:
-        return
-    if not _is_for_volcano(pod, settings) or (
-        old is not None and _topology_annotations(old.metadata.annotations) == given
-    ):
+def check_pod_topology(annotations: Mapping[str, str], before: Mapping[str, str] | None, findings: Findings) -> None:
+    """Check a pod's annotations about topologies; `before` are those of the stored pod on an update."""
+    given = _topology_annotations(annotations)
+    if before is not None and _topology_annotations(before) == given:
         return
     if given.get(names.NUMA_TOPOLOGY_POLICY, "none") != "none":
         findings.warn(f"metadata.annotations[{names.NUMA_TOPOLOGY_POLICY}]", *_NO_EFFECT)
@@ -89,7 +88,17 @@ def _topology_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in annotations.items() if key in TOPOLOGY_ANNOTATIONS}
 
 
-def _is_for_volcano(pod: Pod, settings: AdmissionSettings) -> bool:
-    if (name := pod.spec.scheduler_name) == names.DEFAULT_SCHEDULER:
-        return settings.scheduler_name == name
-    return name in settings.schedulers or name == settings.scheduler_name
+def check_hyper_node(node: HyperNode, findings: Findings) -> None:
+    """Check that a HyperNode has members, and that their patterns are regular expressions of Go."""
+    if not node.spec.members:
+        findings.refuse("spec.members", "member must have at least one", "name the nodes or HyperNodes in it")
+    for index, member in enumerate(node.spec.members):
+        match = member.selector.regex_match
+        if match is None:
+            continue
+        try:
+            re2.compile(match.pattern, _RE2)
+        except re2.error as error:
+            rule = f'"{match.pattern}" is not a regular expression: {error.args[0].decode()}'
+            path = f"spec.members[{index}].selector.regexMatch.pattern"
+            findings.refuse(path, rule, "see github.com/google/re2/wiki/Syntax")

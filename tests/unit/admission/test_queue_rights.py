@@ -1,0 +1,178 @@
+"""Rights to queues: which queues a request names, which of them are restricted, and whose right counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.admission.objects import SETTINGS, Stored, job, queue
+from volcanoio.engine.admission.queue_rights import (
+    QueueUse,
+    RequiredRight,
+    is_reviewed_child,
+    reads_for_rights,
+    required_rights,
+    subjects,
+    used_queues,
+)
+from volcanoio.engine.admission.request import Operation, Read, ReviewRequest, User
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest, ObjectMeta
+from volcanoio.model.flow import JobTemplate
+from volcanoio.model.kinds import Kind
+from volcanoio.model.scheduling import PodGroup, PodGroupSpec, Queue
+
+ALICE = User(username="alice", groups=("users",))
+CONTROLLERS = User(username="system:serviceaccount:volcano-system:volcano-controllers")
+TEMPLATE = JobTemplate(metadata=ObjectMeta(name="t", namespace="ns"), spec={"queue": "fast"})
+GROUP = PodGroup(metadata=ObjectMeta(name="g", namespace="ns"), spec=PodGroupSpec(queue="fast"))
+
+
+def restricted(name: str, parent: str = "root") -> Queue:
+    made = queue(name, parent)
+    return replace(made, metadata=replace(made.metadata, labels={"volcanoio.dev/restricted": "true"}))
+
+
+def request(kind: Kind, new: Manifest, old: Manifest | None = None) -> ReviewRequest:
+    operation = Operation.CREATE if old is None else Operation.UPDATE
+    return ReviewRequest(operation=operation, resource=kind.resource, name="x", namespace="ns", object=new, old=old)
+
+
+def uses(kind: Kind, new: Manifest, old: Manifest | None = None) -> list[QueueUse]:
+    return used_queues(request(kind, new, old), Stored(TEMPLATE, GROUP))
+
+
+def cron(queue: str, schedule: str = "@daily") -> Manifest:
+    return {"spec": {"schedule": schedule, "jobTemplate": {"spec": {"queue": queue}}}}
+
+
+def flow(*flows: Manifest) -> Manifest:
+    return {"spec": {"flows": list(flows)}}
+
+
+def pod(**annotations: str) -> Manifest:
+    keys = {"queue": "scheduling.volcano.sh/queue-name", "group": "scheduling.k8s.io/group-name"}
+    given = {keys[name]: value for name, value in annotations.items()}
+    return {"metadata": {"annotations": given}, "spec": {"serviceAccountName": "runner"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "manifest", "expected"),
+    [
+        (kinds.JOB, {"spec": {"queue": "fast"}}, QueueUse("spec.queue", "fast")),
+        (kinds.JOB, {"spec": {}}, QueueUse("spec.queue", "default")),
+        (kinds.CRON_JOB, cron("fast"), QueueUse("spec.jobTemplate.spec.queue", "fast")),
+        (kinds.JOB_TEMPLATE, {"spec": {"queue": "fast"}}, QueueUse("spec.queue", "fast")),
+        (kinds.JOB_FLOW, flow({"name": "t"}), QueueUse("spec.flows[0].name", "fast")),
+        (
+            kinds.JOB_FLOW,
+            flow({"name": "t", "patch": {"jobSpec": {"queue": "other"}}}),
+            QueueUse("spec.flows[0].patch.jobSpec.queue", "other"),
+        ),
+        (kinds.POD_GROUP, {"spec": {"queue": "fast"}}, QueueUse("spec.queue", "fast")),
+        (kinds.POD, pod(queue="fast"), QueueUse("metadata.annotations[scheduling.volcano.sh/queue-name]", "fast")),
+        (kinds.POD, pod(), QueueUse("metadata.annotations[scheduling.volcano.sh/queue-name]", "default")),
+        (kinds.POD, pod(group="g"), QueueUse("metadata.annotations[scheduling.k8s.io/group-name]", "fast")),
+    ],
+)
+def test_a_new_object_uses(kind: Kind, manifest: Manifest, expected: QueueUse) -> None:
+    assert uses(kind, manifest) == [expected]
+
+
+def test_a_template_that_does_not_exist_yet_is_reviewed_when_it_is_created() -> None:
+    assert uses(kinds.JOB_FLOW, flow({"name": "later"})) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "queues"),
+    [
+        (kinds.JOB, job(), job(minAvailable=0), []),
+        (kinds.CRON_JOB, cron("fast"), cron("fast", "@hourly"), []),
+        (kinds.CRON_JOB, cron("slow"), cron("fast"), ["fast"]),
+        (kinds.JOB_TEMPLATE, {"spec": {"queue": "fast"}}, {"spec": {"queue": "fast", "maxRetry": 1}}, ["fast"]),
+        (kinds.JOB_FLOW, flow({"name": "t"}), flow({"name": "t"}), []),
+        (kinds.JOB_FLOW, flow(), flow({"name": "t"}), ["fast"]),
+        (kinds.POD_GROUP, {"spec": {"queue": "fast"}}, {"spec": {"queue": "fast", "minMember": 2}}, []),
+        (kinds.POD_GROUP, {"spec": {"queue": "slow"}}, {"spec": {"queue": "fast"}}, ["fast"]),
+        (kinds.POD, pod(queue="fast"), pod(queue="fast"), []),
+        (kinds.POD, pod(), pod(queue="fast"), ["fast"]),
+        (kinds.QUEUE, {"spec": {}}, {"spec": {"weight": 2}}, []),
+    ],
+)
+def test_an_update_uses_the_queues_of_changed_parts(
+    kind: Kind, old: Manifest, new: Manifest, queues: list[str]
+) -> None:
+    assert [use.queue for use in uses(kind, new, old)] == queues
+
+
+def test_a_deletion_uses_no_queue() -> None:
+    asked = ReviewRequest(operation=Operation.DELETE, resource=kinds.JOB.resource, old={"spec": {"queue": "fast"}})
+    assert used_queues(asked, Stored()) == []
+    assert reads_for_rights(asked) == ()
+
+
+def test_a_restriction_holds_for_the_queues_below() -> None:
+    stored = Stored(queue("root"), restricted("team"), queue("child", "team"), restricted("grandchild", "child"))
+    use = QueueUse("spec.queue", "grandchild")
+    assert required_rights([use], stored) == [RequiredRight(use, "grandchild"), RequiredRight(use, "team")]
+    assert required_rights([QueueUse("spec.queue", "root")], stored) == []
+    assert required_rights([QueueUse("spec.queue", "absent")], stored) == []
+
+
+def test_queues_that_are_their_own_ancestors_end_the_search() -> None:
+    stored = Stored(restricted("a", "b"), restricted("b", "a"))
+    assert [right.restricted for right in required_rights([QueueUse("spec.queue", "a")], stored)] == ["a", "b"]
+
+
+def test_a_refusal_names_field_user_queue_and_right() -> None:
+    assert RequiredRight(QueueUse("spec.queue", "child"), "team").refusal(ALICE, "it has no such right") == (
+        "spec.queue: user alice may not use queue child, which is below queue team, which is restricted "
+        "(it has no such right); choose another queue, or ask for the RBAC verb use on "
+        "queues.scheduling.volcano.sh team"
+    )
+
+
+def test_for_a_pod_the_right_of_its_service_account_suffices() -> None:
+    assert subjects(request(kinds.JOB, job()), ALICE) == (ALICE,)
+    account = User(
+        username="system:serviceaccount:ns:runner",
+        groups=("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"),
+    )
+    assert subjects(request(kinds.POD, pod()), ALICE) == (ALICE, account)
+
+
+def owned(api_version: str, kind: str, **more: Any) -> Manifest:
+    return {"metadata": {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "controller": True, **more}]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "manifest", "user", "expected"),
+    [
+        (kinds.JOB, owned("batch.volcano.sh/v1alpha1", "CronJob"), CONTROLLERS, True),
+        (kinds.JOB, owned("flow.volcano.sh/v1alpha1", "JobFlow"), CONTROLLERS, True),
+        (kinds.JOB, owned("v1", "ConfigMap"), CONTROLLERS, False),
+        (kinds.JOB, job(), CONTROLLERS, False),
+        (kinds.JOB, owned("batch.volcano.sh/v1alpha1", "CronJob"), ALICE, False),
+        (kinds.POD_GROUP, owned("apps/v1", "ReplicaSet"), CONTROLLERS, True),
+        (kinds.POD, owned("batch.volcano.sh/v1alpha1", "Job"), CONTROLLERS, True),
+        (kinds.CRON_JOB, owned("batch.volcano.sh/v1alpha1", "Job"), CONTROLLERS, False),
+    ],
+)
+def test_children_that_controllers_create_were_reviewed_with_their_owner(
+    kind: Kind, manifest: Manifest, user: User, expected: bool
+) -> None:
+    settings = replace(SETTINGS, trusted_users=(CONTROLLERS.username,))
+    assert is_reviewed_child(request(kind, manifest), user, settings) is expected
+
+
+def test_a_flow_of_many_templates_lists_them() -> None:
+    few = flow({"name": "a"}, {"name": "b"}, {"name": "a"})
+    assert reads_for_rights(request(kinds.JOB_FLOW, few)) == (
+        Read(kinds.QUEUE),
+        Read(kinds.JOB_TEMPLATE, "a", "ns"),
+        Read(kinds.JOB_TEMPLATE, "b", "ns"),
+    )
+    many = flow(*({"name": f"t{number}"} for number in range(9)))
+    assert reads_for_rights(request(kinds.JOB_FLOW, many)) == (Read(kinds.QUEUE), Read(kinds.JOB_TEMPLATE, "", "ns"))

@@ -1,0 +1,222 @@
+"""The webhooks by path, as in Volcano, and the configurations with which an API server calls them.
+
+Admission that cannot be reached must not stop the cluster: webhooks of pods ignore failures, never see pods of
+kube-system and of the admission's own namespace, and match only pods that a rule may concern. Webhooks of volcanoio's
+own kinds fail closed.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from volcanoio.engine.admission.request import AdmissionSettings
+from volcanoio.engine.admission.resource_groups import membership_condition
+from volcanoio.framework.arguments import suggestion
+from volcanoio.model import kinds, names
+from volcanoio.model.base import Manifest
+from volcanoio.model.kinds import Kind
+
+CONFIGURATION_PREFIX = "volcano-admission-service"
+"""Start of the names of webhook configurations; the path follows, with `-` for `/`."""
+TIMEOUT_SECONDS = 10
+"""Seconds that the API server waits for a review, as in Volcano."""
+MUTATING = Kind(
+    "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations",
+    kinds.CONFIG_MAP.type, False, False,
+)  # fmt: skip
+VALIDATING = Kind(
+    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations",
+    kinds.CONFIG_MAP.type, False, False,
+)  # fmt: skip
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "volcanoio-webhook-manager"
+"""Value of `MANAGED_BY` on objects that the webhook manager created and keeps up to date."""
+
+_CREATE, _WRITE = ("CREATE",), ("CREATE", "UPDATE")
+_CHANGED_SPEC = "oldObject == null || object.spec != oldObject.spec"
+"""CEL: an update that only removes a finalizer, or writes the status of a PodGroup, is not reviewed."""
+_CHANGED_ANNOTATIONS = (
+    "oldObject == null || object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
+)
+
+
+class PathError(ValueError):
+    """A path that is not served; the message contains the field, the rule and the next step."""
+
+
+class Target(NamedTuple):
+    """Where the API server finds the webhooks: a Service of a namespace, or the base of a URL."""
+
+    namespace: str = names.SYSTEM_NAMESPACE
+    service: str = "volcano-admission-service"
+    url: str = ""
+
+
+class WebhookPath(NamedTuple):
+    """One webhook: its operations by kind, and the CEL expressions that a request must satisfy to be sent."""
+
+    path: str
+    operations: Mapping[Kind, tuple[str, ...]]
+    conditions: Mapping[str, str] = {}
+
+    @property
+    def is_mutating(self) -> bool:
+        """Whether the webhook sets defaults; the others validate."""
+        return self.path.endswith("/mutate")
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the webhook's configuration."""
+        return MUTATING if self.is_mutating else VALIDATING
+
+    @property
+    def configuration_name(self) -> str:
+        """The name of the webhook's configuration."""
+        return CONFIGURATION_PREFIX + self.path.replace("/", "-")
+
+    @property
+    def webhook_name(self) -> str:
+        """The name of the webhook within its configuration."""
+        return webhook_name(next(iter(self.operations)).resource, "mutate" if self.is_mutating else "validate")
+
+
+_NOUNS = {
+    kinds.JOB.resource: "job",
+    kinds.CRON_JOB.resource: "cronjob",
+    kinds.JOB_FLOW.resource: "jobflow",
+    kinds.JOB_TEMPLATE.resource: "jobtemplate",
+    kinds.POD.resource: "pod",
+    kinds.POD_GROUP.resource: "podgroup",
+    kinds.QUEUE.resource: "queue",
+    kinds.HYPER_NODE.resource: "hypernodes",
+}
+"""Resource names in Volcano's webhook names: validatejob.volcano.sh and so on."""
+_CHANGED = {"spec-changed": _CHANGED_SPEC}
+PATHS: Mapping[str, WebhookPath] = {
+    row.path: row
+    for row in (
+        WebhookPath("/jobs/mutate", {kinds.JOB: _CREATE}),
+        WebhookPath("/jobs/validate", {kinds.JOB: _WRITE}, _CHANGED),
+        WebhookPath(
+            "/podgroups/mutate",
+            {kinds.POD_GROUP: _CREATE},
+            {"default-queue": "object.?spec.?queue.orValue('') == 'default'"},
+        ),
+        WebhookPath("/podgroups/validate", {kinds.POD_GROUP: _WRITE}, _CHANGED),
+        WebhookPath("/queues/mutate", {kinds.QUEUE: _CREATE}),
+        WebhookPath("/queues/validate", {kinds.QUEUE: (*_WRITE, "DELETE")}),
+        WebhookPath("/pods/mutate", {kinds.POD: _CREATE}),
+        WebhookPath("/pods/validate", {kinds.POD: _WRITE}, {"annotations-changed": _CHANGED_ANNOTATIONS}),
+        WebhookPath("/hypernodes/validate", {kinds.HYPER_NODE: _WRITE}, _CHANGED),
+        WebhookPath("/jobflows/validate", {kinds.JOB_FLOW: _WRITE, kinds.JOB_TEMPLATE: _WRITE}, _CHANGED),
+        WebhookPath("/cronjobs/validate", {kinds.CRON_JOB: _WRITE}, _CHANGED),
+    )
+}
+"""All webhooks. JobTemplates, PodGroup updates and pod updates are reviewed beyond Volcano, for hard topologies and for
+rights to queues."""
+DEFAULT_PATHS = tuple(PATHS)
+"""The paths that are served by default: all of them. Volcano's default omits some."""
+
+
+def parse_paths(text: str) -> tuple[WebhookPath, ...]:
+    """Return the webhooks of a comma-separated list. Raises PathError."""
+    asked = [path.strip() for path in text.split(",") if path.strip()]
+    for path in asked:
+        if path not in PATHS:
+            hint = suggestion(path, list(PATHS))
+            raise PathError(f"--enabled-admission: there is no path {path}{hint}; valid values: {', '.join(PATHS)}")
+    if not asked:
+        raise PathError("--enabled-admission: no path is given; leave the flag out to serve all of them")
+    return tuple(PATHS[path] for path in dict.fromkeys(asked))
+
+
+def webhook_name(resource: str, verb: str = "validate") -> str:
+    """Return Volcano's name of the webhook of a resource."""
+    return f"{verb}{_NOUNS[resource]}.volcano.sh"
+
+
+def denial_text(messages: Sequence[str]) -> str:
+    """Format problems: one on a line, several as a list."""
+    return messages[0] if len(messages) == 1 else "".join(f"\n- {message}" for message in messages)
+
+
+def configuration(row: WebhookPath, target: Target, settings: AdmissionSettings, ca_bundle: bytes) -> Manifest:
+    """Return the webhook configuration of a path."""
+    is_pods = kinds.POD in row.operations
+    webhook: Manifest = {
+        "name": row.webhook_name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {**_address(row, target), "caBundle": encoded(ca_bundle)},
+        "rules": [
+            {
+                "apiGroups": [kind.group],
+                "apiVersions": [kind.version],
+                "operations": list(operations),
+                "resources": [kind.plural],
+                "scope": "Namespaced" if kind.namespaced else "Cluster",
+            }
+            for kind, operations in row.operations.items()
+        ],
+        "failurePolicy": "Ignore" if is_pods else "Fail",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+        "matchConditions": [
+            {"name": name, "expression": expression} for name, expression in _conditions(row, settings).items()
+        ],
+    }
+    if is_pods:
+        excluded = list(dict.fromkeys((target.namespace or names.SYSTEM_NAMESPACE, "kube-system")))
+        expression = {"key": names.NAMESPACE_NAME, "operator": "NotIn", "values": excluded}
+        webhook["namespaceSelector"] = {"matchExpressions": [expression]}
+    if row.is_mutating:
+        webhook["reinvocationPolicy"] = "Never"
+    return {
+        "apiVersion": row.kind.api_version,
+        "kind": row.kind.kind,
+        "metadata": {"name": row.configuration_name, "labels": {MANAGED_BY: MANAGER}},
+        "webhooks": [webhook],
+    }
+
+
+def encoded(ca_bundle: bytes) -> str:
+    """Return a bundle as `caBundle` contains it."""
+    return base64.b64encode(ca_bundle).decode()
+
+
+def _address(row: WebhookPath, target: Target) -> Manifest:
+    if target.url:
+        return {"url": target.url.rstrip("/") + row.path}
+    return {"service": {"name": target.service, "namespace": target.namespace, "path": row.path, "port": 443}}
+
+
+def _conditions(row: WebhookPath, settings: AdmissionSettings) -> dict[str, str]:
+    if row.path == "/pods/mutate":
+        return {"concerned": _concerned_pods(settings)}
+    if row.path == "/pods/validate":
+        schedulers = _list(dict.fromkeys((settings.scheduler_name, *settings.schedulers)))
+        conditions = {**row.conditions, "scheduler": f"object.spec.schedulerName in {schedulers}"}
+        if settings.trusted_users:
+            conditions["author"] = f"!(request.userInfo.username in {_list(settings.trusted_users)})"
+        return conditions
+    return dict(row.conditions)
+
+
+def _concerned_pods(settings: AdmissionSettings) -> str:
+    """Return a CEL expression for pods of a resource group, and for those with the gate's annotation."""
+    terms = [membership_condition(settings.resource_groups)]
+    if settings.gated_schedulers:
+        terms.append(f"object.metadata.?annotations[{_text(names.QUEUE_ALLOCATION_GATE)}].orValue('') == 'true'")
+    return " || ".join(filter(None, terms)) or "false"
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"[{', '.join(map(_text, texts))}]"
+
+
+def _text(text: str) -> str:
+    return msgspec.json.encode(text).decode()

@@ -1,0 +1,160 @@
+"""`AdmissionReviewer`: reads the objects that a review needs, and reviews.
+
+Queues come from a cache if there is one. A review that would refuse on cached objects is repeated on objects read from
+the API server, so that a Job may be created immediately after its Queue (Volcano refuses it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from volcanoio.engine.admission.queue_rights import (
+    RequiredRight,
+    is_reviewed_child,
+    reads_for_rights,
+    required_rights,
+    subjects,
+    used_queues,
+)
+from volcanoio.engine.admission.request import AdmissionSettings, Read, Review, ReviewRequest, User
+from volcanoio.engine.admission.review import reads_for_defaults, reads_for_review, review, with_defaults
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import NotFound, check
+from volcanoio.kube.transport import Transport
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.model.kinds import Kind
+
+
+class RightsSource(Protocol):
+    """Answers who may use a restricted queue."""
+
+    async def refusal(self, subjects: tuple[User, ...], right: RequiredRight) -> str:
+        """Return why none of the subjects may use the queue, "" if one may."""
+        ...
+
+
+class QueueCache(Protocol):
+    """The queues by name, as `kube.informer.Informer` has them."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the cache is complete."""
+        ...
+
+    @property
+    def objects(self) -> Mapping[str, ApiObject]:
+        """The queues by name."""
+        ...
+
+
+class Snapshot:
+    """An `AdmissionLookup` over the objects read for one review; `cached` are further kinds, complete and by key."""
+
+    def __init__(
+        self, objects: Iterable[ApiObject], cached: Mapping[Kind, Mapping[str, ApiObject]] | None = None
+    ) -> None:
+        self._objects: dict[Kind, Mapping[str, ApiObject]] = dict(cached or {})
+        read: dict[Kind, dict[str, ApiObject]] = {}
+        for obj in objects:
+            read.setdefault(kinds.of(obj), {})[obj.metadata.key] = obj
+        self._objects.update(read)
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject | None:
+        """Return the object, or None."""
+        return self._objects.get(kind, {}).get(f"{namespace}/{name}" if namespace else name)
+
+    def all(self, kind: Kind) -> Iterable[ApiObject]:
+        """Return all objects of a kind."""
+        return self._objects.get(kind, {}).values()
+
+
+class AdmissionReviewer:
+    """Reviews of writes. Without `rights`, restricted queues are open to all.
+
+    `settings` may be replaced at any time; a review that has begun uses those of its begin.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        settings: AdmissionSettings,
+        *,
+        queues: QueueCache | None = None,
+        rights: RightsSource | None = None,
+    ) -> None:
+        self.settings = settings
+        self._transport = transport
+        self._client = Client(transport)
+        self._queues = queues
+        self._rights = rights
+        self._decoded: dict[bytes, ApiObject] = {}
+
+    async def default(self, request: ReviewRequest) -> ReviewRequest:
+        """Return the request with the defaults set in a copy of its object. Raises ApiError and TransportError."""
+        settings = self.settings
+        return with_defaults(request, await self._snapshot(reads_for_defaults(request)), settings)
+
+    async def review(self, request: ReviewRequest, user: User | None = None) -> Review:
+        """Default and validate; check `user`'s rights to the queues. Raises ApiError and TransportError."""
+        settings, rights = self.settings, self._rights if user is not None else None
+        reads = (*reads_for_defaults(request), *reads_for_review(request))
+        if rights is not None:
+            reads = (*reads, *reads_for_rights(request))
+        cached = kinds.QUEUE in (read.kind for read in reads) and self._queues is not None and self._queues.is_synced
+        snapshot = await self._snapshot(reads, use_cache=cached)
+        answer = review(request, snapshot, settings)
+        if cached and not answer.allowed:
+            snapshot = await self._snapshot(reads)
+            answer = review(request, snapshot, settings)
+        if rights is None or user is None or not answer.allowed or is_reviewed_child(request, user, settings):
+            return answer
+        missing = await _missing_rights(rights, replace(request, object=answer.object), user, snapshot)
+        return replace(answer, allowed=False, messages=missing) if missing else answer
+
+    async def _snapshot(self, reads: Iterable[Read], *, use_cache: bool = False) -> Snapshot:
+        cached = {kinds.QUEUE: self._queues.objects} if use_cache and self._queues is not None else {}
+        objects: list[ApiObject] = []
+        for read in dict.fromkeys(reads):
+            if read.kind not in cached:
+                objects += await (self._get(read) if read.name else self._list(read.kind, read.namespace))
+        return Snapshot(objects, cached)
+
+    async def _get(self, read: Read) -> list[ApiObject]:
+        try:
+            return [await self._client.get(read.kind, read.name, read.namespace)]
+        except NotFound:
+            return []
+
+    async def _list(self, kind: Kind, namespace: str) -> list[ApiObject]:
+        """Return all objects of a kind; queues that did not change since the last review are not decoded again."""
+        if kind is not kinds.QUEUE:
+            return await self._client.list(kind, namespace)
+        response = check(await self._transport.request("GET", kind.path()))
+        items = [bytes(item) for item in _LISTING.decode(response.body).items]
+        known = self._decoded
+        self._decoded = {item: known.get(item) or kind.decode(item) for item in items}
+        return list(self._decoded.values())
+
+
+async def _missing_rights(
+    rights: RightsSource, request: ReviewRequest, user: User, snapshot: Snapshot
+) -> tuple[str, ...]:
+    """Return a message for each restricted queue that the user may not use."""
+    asked = subjects(request, user)
+    wanted = required_rights(used_queues(request, snapshot), snapshot)
+    reasons = [await rights.refusal(asked, right) for right in wanted]
+    return tuple(right.refusal(user, reason) for right, reason in zip(wanted, reasons, strict=True) if reason)
+
+
+class _Listing(msgspec.Struct):
+    """A list whose items stay encoded."""
+
+    items: list[msgspec.Raw] = []
+
+
+_LISTING = msgspec.json.Decoder(_Listing)

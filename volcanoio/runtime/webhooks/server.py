@@ -1,0 +1,129 @@
+"""`WebhookServer`: AdmissionReview v1 over HTTPS.
+
+A review that cannot be made (the API server does not answer) gets status 500, and the failure policy of the webhook
+decides. Reviews have no side effects, so a dry run is reviewed like any other request.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable
+
+import anyio
+import structlog
+from aiohttp import web
+
+from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.kube.errors import ApiError
+from volcanoio.kube.transport import TransportError
+from volcanoio.runtime.webhooks import admission_review
+from volcanoio.runtime.webhooks.admission_review import DecodedReview, ReviewError
+from volcanoio.runtime.webhooks.paths import TIMEOUT_SECONDS, WebhookPath, denial_text
+from volcanoio.runtime.webhooks.reviewer import AdmissionReviewer
+
+MAX_BODY = 3 << 20
+"""Largest body in bytes, as in Volcano: what etcd stores, twice, for an update."""
+REQUESTS, DURATION = "volcanoio_admission_requests_total", "volcanoio_admission_duration_seconds"
+_LOG = structlog.get_logger(__name__)
+_MARGIN = 0.9
+"""Part of the API server's timeout after which a review is given up, so that its answer still arrives."""
+
+
+class WebhookServer:
+    """Serves the webhooks of some paths.
+
+    `context` may get another certificate while the server runs: new connections use it, open ones stay.
+    `grace` is how many seconds reviews in progress may take once the server stops.
+    """
+
+    def __init__(
+        self,
+        reviewer: AdmissionReviewer,
+        paths: Iterable[WebhookPath],
+        *,
+        grace: float = 30.0,
+        probe: Probe | None = None,
+    ) -> None:
+        self._reviewer = reviewer
+        self._probe = probe or NoProbe()
+        app = web.Application(client_max_size=MAX_BODY)
+        for row in paths:
+            app.router.add_post(row.path, self._handler(row))
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=grace)
+
+    async def start(self, host: str, port: int, context: ssl.SSLContext) -> int:
+        """Listen, on all addresses for host ""; returns the port. Raises OSError."""
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host or None, port, ssl_context=context)
+        await site.start()
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening, and return once reviews in progress are answered."""
+        await self._runner.cleanup()
+
+    def _handler(self, row: WebhookPath) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            begun = time.perf_counter()
+            response, result = await self._answer(row, request)
+            self._probe.count(REQUESTS, path=row.path, result=result)
+            self._probe.observe(DURATION, time.perf_counter() - begun, path=row.path)
+            return response
+
+        return handle
+
+    async def _answer(self, row: WebhookPath, request: web.Request) -> tuple[web.Response, str]:
+        """Return the response, and its result for the metrics."""
+        if request.content_type != "application/json":
+            text = f"content type {request.content_type} is not supported; send application/json"
+            return web.Response(status=415, text=text), "invalid"
+        try:
+            decoded = admission_review.decode(await request.read())
+        except web.HTTPRequestEntityTooLarge:
+            return web.Response(status=413, text=f"the body has more than {MAX_BODY} bytes"), "invalid"
+        except ReviewError as error:
+            return web.Response(status=400, text=str(error)), "invalid"
+        try:
+            with anyio.fail_after(_limit(request.query.get("timeout", ""))):
+                body, result = await self._review(row, decoded)
+        except (ApiError, TransportError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            _LOG.warning("a review failed", path=row.path, object=_object(decoded), error=reason)
+            text = f"admission cannot read what it needs: {reason}; try again"
+            return web.Response(status=500, text=text), "error"
+        except Exception as error:
+            _LOG.exception("a review raised an error", path=row.path, object=_object(decoded))
+            text = f"the review raised {type(error).__name__}; see the log of the webhook manager"
+            return web.Response(status=500, text=text), "error"
+        return web.Response(body=body, content_type="application/json"), result
+
+    async def _review(self, row: WebhookPath, decoded: DecodedReview) -> tuple[bytes, str]:
+        uid, asked = decoded.uid, decoded.request
+        if asked.resource not in {kind.resource for kind in row.operations}:
+            known = ", ".join(kind.resource for kind in row.operations)
+            return admission_review.denied(
+                uid, f"{row.path} reviews {known}, not {asked.resource}; fix the rules"
+            ), "denied"
+        if row.is_mutating:
+            defaulted = await self._reviewer.default(asked)
+            patch = admission_review.json_patch(asked.object or {}, defaulted.object or {})
+            return admission_review.allowed(uid, patch), "allowed"
+        answer = await self._reviewer.review(asked, decoded.user)
+        if answer.allowed:
+            return admission_review.allowed(uid, warnings=answer.warnings), "allowed"
+        return admission_review.denied(uid, denial_text(answer.messages), answer.warnings), "denied"
+
+
+def _object(decoded: DecodedReview) -> str:
+    asked = decoded.request
+    return f"{asked.resource} {asked.namespace}/{asked.name}"
+
+
+def _limit(text: str) -> float:
+    """Return the seconds for a review, from the API server's `timeout` parameter such as `10s`."""
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        seconds = TIMEOUT_SECONDS
+    return min(max(seconds, 1.0), 30.0) * _MARGIN
