@@ -27,6 +27,7 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
+from volcanoio.model.times import epoch
 
 NAMESPACE = "default"
 SUBMITTERS = 16
@@ -61,6 +62,12 @@ class Seen:
     completed: dict[str, float] = field(default_factory=dict)
     bound_of: dict[str, int] = field(default_factory=dict)
     """Bound pods by job."""
+    job_of: dict[str, str] = field(default_factory=dict)
+    """Job of each pod, by the pod's uid."""
+    jobs_running: set[str] = field(default_factory=set)
+    created_at: list[float] = field(default_factory=list)
+    started_at: list[float] = field(default_factory=list)
+    """Creation and start of pods by their own timestamps, in epoch seconds."""
     gone: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -71,18 +78,24 @@ class Seen:
         uid, job = pod.metadata.uid, pod.metadata.annotations.get(names.JOB_NAME, "")
         if event.type == "DELETED":
             self.gone += 1
-        self.created.setdefault(uid, now)
+        if uid not in self.created:
+            self.created[uid] = now
+            self.created_at.append(epoch(pod.metadata.creation_timestamp) or 0.0)
+            self.job_of[uid] = job
         if pod.spec.node_name and uid not in self.bound:
             self.bound[uid] = now
             self.bound_of[job] = self.bound_of.get(job, 0) + 1
         if pod.status.phase == "Running" and uid not in self.running:
             self.running[uid] = now
+            self.started_at.append(epoch(pod.status.start_time) or 0.0)
         self.changed.set()
 
     def job(self, event: WatchEvent) -> None:
         """Fold a change of a job."""
         job = event.object
         assert isinstance(job, Job)
+        if job.status.state.phase == "Running":
+            self.jobs_running.add(job.metadata.uid)
         if job.status.state.phase == "Completed":
             self.completed.setdefault(job.metadata.uid, time.perf_counter())
         self.changed.set()

@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import secrets
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from tests.realcluster import flags, kubeconfigs
 from tests.realcluster.binaries import Binaries
 from tests.realcluster.certificates import Authority, Pair, signing_keys
-from tests.realcluster.processes import FailedStartError, free_ports, running
+from tests.realcluster.processes import FailedStartError, Server, free_ports, running
 
 READY_SECONDS = 90
 """How long one server may take to be ready; on a busy machine the first start reads 100 MB from disk."""
@@ -33,6 +33,8 @@ class ControlPlane:
     token: str
     issue: Callable[..., Pair]
     """Authority.client: a certificate for a user with groups."""
+    servers: Mapping[str, Server]
+    """The running servers by the names of their programs."""
 
     def kubeconfig_for(self, user: str, groups: tuple[str, ...], path: Path) -> Path:
         """Write the kubeconfig of a user of these groups, who has only the rights that RBAC gives."""
@@ -41,8 +43,13 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def control_plane(binaries: Binaries, directory: Path) -> Iterator[ControlPlane]:
-    """Run one with everything it writes under `directory`, which must be empty or absent."""
+def control_plane(
+    binaries: Binaries, directory: Path, *, apiserver_flags: Sequence[str] = ()
+) -> Iterator[ControlPlane]:
+    """Run one with everything it writes under `directory`, which must be empty or absent.
+
+    `apiserver_flags` are passed to kube-apiserver after ours.
+    """
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
@@ -51,17 +58,22 @@ def control_plane(binaries: Binaries, directory: Path) -> Iterator[ControlPlane]
     with contextlib.ExitStack() as stack:
         for attempt in range(1, _ATTEMPTS):
             try:
-                yield stack.enter_context(_started(binaries, directory / f"attempt-{attempt}", authority))
+                yield stack.enter_context(
+                    _started(binaries, directory / f"attempt-{attempt}", authority, apiserver_flags)
+                )
             except FailedStartError as error:  # somebody may take a free port before its server does
                 if "address already in use" not in str(error):
                     raise
             else:
                 return
-        yield stack.enter_context(_started(binaries, directory / f"attempt-{_ATTEMPTS}", authority))
+        last = directory / f"attempt-{_ATTEMPTS}"
+        yield stack.enter_context(_started(binaries, last, authority, apiserver_flags))
 
 
 @contextlib.contextmanager
-def _started(binaries: Binaries, directory: Path, authority: Authority) -> Iterator[ControlPlane]:
+def _started(
+    binaries: Binaries, directory: Path, authority: Authority, apiserver_flags: Sequence[str]
+) -> Iterator[ControlPlane]:
     directory.mkdir()
     ports = flags.Ports(*free_ports(3))
     token = secrets.token_urlsafe(32)
@@ -73,17 +85,22 @@ def _started(binaries: Binaries, directory: Path, authority: Authority) -> Itera
     kubeconfig = kubeconfigs.write(directory / "kubeconfig", ports.apiserver_url, authority.pem, users)
     tls = ssl.create_default_context(cadata=authority.pem.decode())
     account = "/api/v1/namespaces/default/serviceaccounts/default"
+    servers: dict[str, Server] = {}
     with contextlib.ExitStack() as stack:
 
         def start(name: str, command: list[str], url: str) -> None:
-            server = stack.enter_context(running(name, command, directory / f"{name}.log"))
+            server = servers[name] = stack.enter_context(running(name, command, directory / f"{name}.log"))
             server.wait(lambda: _answers(url, tls, token), READY_SECONDS)
 
         start("etcd", flags.etcd(binaries, ports, files), f"{ports.etcd_url}/readyz")
-        start("kube-apiserver", flags.apiserver(binaries, ports, files), f"{ports.apiserver_url}/readyz")
+        start(
+            "kube-apiserver",
+            [*flags.apiserver(binaries, ports, files), *apiserver_flags],
+            f"{ports.apiserver_url}/readyz",
+        )
         # Pods can be created from the time on when the default service account is there.
         start("kube-controller-manager", flags.controller_manager(binaries, files), ports.apiserver_url + account)
-        yield ControlPlane(ports.apiserver_url, kubeconfig, files.authority, token, authority.client)
+        yield ControlPlane(ports.apiserver_url, kubeconfig, files.authority, token, authority.client, servers)
 
 
 def _files(directory: Path, authority: Authority, ports: flags.Ports, token: str) -> flags.Files:

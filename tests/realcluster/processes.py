@@ -37,6 +37,11 @@ class Server:
                 start_new_session=True,  # Ctrl-C reaches us alone, and we end the servers in order
             )
 
+    @property
+    def pid(self) -> int:
+        """The process id of the server itself."""
+        return self._process.pid
+
     def wait(self, ready: Callable[[], bool], seconds: float) -> None:
         """Return when `ready` says so; fail when the server ends first or `seconds` have passed."""
         deadline = time.monotonic() + seconds

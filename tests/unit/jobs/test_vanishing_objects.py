@@ -6,7 +6,9 @@ import pytest
 
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.framework.effects import Create
+from volcanoio.framework.events import EffectSucceeded
 from volcanoio.model import kinds
+from volcanoio.model.batch import Job
 
 GROUPS, PODS = kinds.POD_GROUP.resource, kinds.POD.resource
 
@@ -65,3 +67,26 @@ def test_objects_that_existed_for_a_while_are_created_at_once() -> None:
         world.remove(GROUPS, f"default/{world.names(GROUPS)[0]}")
         world.run_until_stable()
         assert world.names(GROUPS)
+
+
+def test_a_response_that_arrives_after_the_jobs_deletion_does_not_restore_it() -> None:
+    world = running()
+    for pod in world.pods():
+        world.phase(pod, "Running")
+    while not any(isinstance(event, EffectSucceeded) for event in world.inbox):
+        assert world.step()
+    late = next(event for event in world.inbox if isinstance(event, EffectSucceeded))
+    world.inbox.remove(late)
+    assert isinstance(late.object, Job)
+    world.remove(kinds.JOB.resource, "default/job")
+    while world.inbox:
+        world.step()
+    world.inbox.append(late)
+    written = len(world.writes)
+    world.run_until_stable()
+    for pod in list(world.pods()):
+        world.remove(PODS, f"default/{pod}")
+    collect(world, GROUPS)
+    world.pass_time(60)
+    assert len(world.writes) == written
+    assert "default/job" not in world.host["job-controller"].keys

@@ -180,6 +180,8 @@ def _fold_job(reduction: Reduction, job: Job, *, is_gone: bool) -> None:
         if is_gone:
             reduction.immediate += forget_job_metrics(known)
             reduction.state = _without_job(state)
+            if state.has_writes_in_flight:
+                reduction.update(deleted_uids=state.deleted_uids.with_uids((job.metadata.uid,)))
         elif job.metadata.revision > known.metadata.revision:
             changed = job.metadata.generation != known.metadata.generation
             reduction.update(job=job)
@@ -189,7 +191,7 @@ def _fold_job(reduction: Reduction, job: Job, *, is_gone: bool) -> None:
             if changed and state.is_started:
                 reduction.enqueue_questions(lifecycle_events.spec_events(known, job, own_pods(job, state.pods)))
         return
-    if is_gone:
+    if is_gone or job.metadata.uid in state.deleted_uids:
         return
     reduction.state = msgspec.structs.replace(_without_job(state), job=job)
     raise_from_storage(reduction)
