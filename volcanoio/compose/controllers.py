@@ -36,8 +36,9 @@ from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
 from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.informer import InformerSet
+from volcanoio.kube.leader_election import Leadership
 from volcanoio.kube.object_writer import Writable
-from volcanoio.kube.sender import LeaderFence, Sender, SendLimits
+from volcanoio.kube.sender import Sender, SendLimits
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
 from volcanoio.runtime.api_metrics import CountingTransport
@@ -120,11 +121,12 @@ class ControllerManager:
         clock: Clock,
         settings: ControllerSettings,
         probe: Probe | None = None,
-        fence: LeaderFence | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         probe = probe or NoProbe()
         begin_at_zero(probe, Component.CONTROLLERS)
         transport = CountingTransport(transport, probe, clock)
+        fence = leadership.is_leading if leadership is not None else None
         self._settings = settings
         self._watched = _watched_configuration(settings)
         self._start_files = StartupFiles(

@@ -32,8 +32,9 @@ from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
 from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.evictor import Evictor
 from volcanoio.kube.informer import InformerSet
+from volcanoio.kube.leader_election import Leadership
 from volcanoio.kube.prebinder import PreBinder
-from volcanoio.kube.sender import LeaderFence, Sender
+from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
 from volcanoio.runtime.api_metrics import CountingTransport
@@ -88,13 +89,13 @@ class SchedulerProcess:
         clock: Clock,
         settings: SchedulerSettings,
         probe: Probe | None = None,
-        fence: LeaderFence | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         self._probe = probe or NoProbe()
         begin_at_zero(self._probe, Component.SCHEDULER)
         self._clock = clock
         self._transport = transport = CountingTransport(transport, self._probe, clock)
-        self._fence = fence
+        self._fence = leadership.is_leading if leadership is not None else None
         self._settings = settings
         self._begun = anyio.Event()
         """Set once the first configuration is known."""

@@ -32,7 +32,7 @@ from volcanoio.kube.informer import Publish
 from volcanoio.kube.prebinder import PreBinder
 from volcanoio.kube.requests import Request
 from volcanoio.kube.sender import FENCED, LeaderFence, Sender
-from volcanoio.kube.transport import Response, Transport, TransportError
+from volcanoio.kube.transport import NotSent, Response, Transport, TransportError
 from volcanoio.model.kinds import POD
 
 PREBIND_FAILED = "PreBindFailed"
@@ -219,6 +219,8 @@ class Binder:
             return None
         try:
             return await bind_request(item.request).send(self._transport, timeout=self._timeout)
+        except NotSent:
+            return None
         except TransportError as error:
             return str(error)
 

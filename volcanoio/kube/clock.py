@@ -55,6 +55,18 @@ class WallClock:
     idle = sleep
 
 
+class BootClock(WallClock):
+    """The machine's clocks; `monotonic` also counts the time during which the machine was suspended, where it can."""
+
+    def monotonic(self) -> float:
+        """Return a time that is never set back."""
+        return time.clock_gettime(_SINCE_BOOT)
+
+
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Unlike this one, CLOCK_MONOTONIC stands still on Linux while the machine is suspended."""
+
+
 API_BACKOFF = Backoff(base=0.2, cap=30.0)
 """Delays between attempts at one request to the API server."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Unpack
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Unpack
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -15,7 +16,7 @@ from yarl import URL
 
 from volcanoio import __version__
 from volcanoio.kube.kubeconfig import Connection
-from volcanoio.kube.transport import ContentType, RequestOptions, Response, StreamRefused, TransportError
+from volcanoio.kube.transport import ContentType, NotSent, RequestOptions, Response, StreamRefused, TransportError
 
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~-._"
 _READ_BUFFER = 2 << 20
@@ -34,6 +35,31 @@ class _HttpRequest(NamedTuple):
     headers: dict[str, str]
     body: bytes
     limit: aiohttp.ClientTimeout
+
+
+_FENCE: ContextVar[Callable[[], bool] | None] = ContextVar("fence", default=None)
+
+
+class _FencedRequest(aiohttp.ClientRequest):
+    """A request that asks the fence of its caller when its bytes are written.
+
+    It may have waited for a connection, and on Python 3.11 its bytes are written by a task of their own.
+    """
+
+    def __init__(self, method: str, url: URL, **options: Any) -> None:
+        super().__init__(method, url, **options)
+        self._fence = _FENCE.get()
+
+    async def write_bytes(
+        self,
+        writer: aiohttp.abc.AbstractStreamWriter,
+        conn: aiohttp.connector.Connection,
+        content_length: int | None = None,
+    ) -> None:
+        if self._fence is None or self._fence():
+            await super().write_bytes(writer, conn, content_length)
+        elif conn.protocol is not None:
+            conn.protocol.set_exception(NotSent(self.method, self.url.path))
 
 
 class HttpTransport:
@@ -63,6 +89,7 @@ class HttpTransport:
             headers["Content-Type"] = options.get("content_type", ContentType.JSON)
         asked = _HttpRequest(method, url, headers, body, aiohttp.ClientTimeout(total=timeout or self._timeout))
         credentials = self._connection.credentials
+        fence = _FENCE.set(options.get("fence"))
         try:
             authorization = await credentials.header()
             response = await self._send(asked, authorization)
@@ -70,6 +97,8 @@ class HttpTransport:
                 response = await self._send(asked, renewed)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TransportError(f"{method} {path}: {_error_text(error)}") from error
+        finally:
+            _FENCE.reset(fence)
         return response
 
     async def _send(self, asked: _HttpRequest, authorization: str) -> Response:
@@ -121,6 +150,7 @@ class HttpTransport:
         """Return the session with its own pool, made on first use because it belongs to the running loop."""
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, ssl=self._connection.ssl, keepalive_timeout=60.0),
+            request_class=_FencedRequest,
             headers={"User-Agent": f"volcanoio/{__version__}", "Accept-Encoding": "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_READ_BUFFER,

@@ -13,6 +13,7 @@ import binascii
 import os
 import ssl
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ import yaml
 
 _RECHECK = 30.0
 """Seconds after which a token that can expire is checked again."""
+_LOCK_POLL = 0.05
+"""Seconds between looks at a token that another task fetches."""
 
 
 class Credentials(Protocol):
@@ -62,15 +65,19 @@ class _LibraryCredentials:
         self._load = load
         self._expires = expires
         self._checked = time.monotonic()
-        self._lock = asyncio.Lock()
+        self._lock = threading.Lock()  # leader election uses the credentials from a thread with its own event loop
 
     async def header(self, *, renew: bool = False) -> str:
         """Return the header's value. A token without expiry is fetched again only after the server refused it."""
         aged = self._expires() and time.monotonic() - self._checked > _RECHECK
         if renew or aged:
-            async with self._lock:
+            while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - an Event belongs to one loop
+                await asyncio.sleep(_LOCK_POLL)
+            try:
                 await self._load(renew)
                 self._checked = time.monotonic()
+            finally:
+                self._lock.release()
         value = await self._configuration.get_api_key_with_prefix("BearerToken")
         return str(value or "")
 

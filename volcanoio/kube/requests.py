@@ -82,6 +82,16 @@ def create(kind: Kind, manifest: Manifest, *, namespace: str = "") -> Request:
     return Request(method="POST", path=kind.path(where), body=msgspec.json.encode(manifest))
 
 
+def update(kind: Kind, manifest: Manifest) -> Request:
+    """Build an update that replaces an object; with its resourceVersion, it is refused with 409 if that has changed."""
+    meta = manifest["metadata"]
+    return Request(
+        method="PUT",
+        path=kind.path(meta.get("namespace", ""), meta["name"]),
+        body=msgspec.json.encode({"apiVersion": kind.api_version, "kind": kind.kind, **manifest}),
+    )
+
+
 def patch(kind: Kind, namespace: str, name: str, content: Any, options: PatchOptions = PATCH) -> Request:
     """Build a patch of an object or subresource; it is refused with 409 or 422 if a precondition does not hold."""
     return Request(

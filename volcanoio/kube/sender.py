@@ -1,10 +1,15 @@
-"""`Sender`: sends one write with retries, checked against leadership, until its outcome is final."""
+"""`Sender`: sends one write with retries, checked against leadership, until its outcome is final.
+
+`FencedTransport` holds back all writes of a component that does not lead.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -13,12 +18,14 @@ from volcanoio.kube import requests
 from volcanoio.kube.clock import Clock, RetryBackoff
 from volcanoio.kube.errors import ApiError, NotFound, error_of
 from volcanoio.kube.requests import Request
-from volcanoio.kube.transport import Response, Transport, TransportError
+from volcanoio.kube.transport import NotSent, RequestOptions, Response, Transport, TransportError
 from volcanoio.model.kinds import Kind
 
 LeaderFence = Callable[[], bool]
 """Returns whether a write may be sent now (the fence of leadership); called before every attempt."""
 
+WRITE_BOUND = 5.0
+"""Seconds within which a write that was sent has ended, at the server and here."""
 FENCED = "NotLeader"
 GIVEN_UP = "OutcomeUnknown"
 
@@ -42,7 +49,7 @@ class SendLimits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     concurrency: int = 64
-    timeout: float = 5.0
+    timeout: float = WRITE_BOUND
     patience: float = 300.0
 
 
@@ -84,7 +91,7 @@ class Sender:
                     return Outcome(error=ApiError(0, FENCED, "this process may not write now"), unsure=unsure)
                 outcome = await self._attempt(request)
             error = outcome.error
-            if error is None or not _may_pass(error):
+            if error is None or error.reason == FENCED or not _may_pass(error):
                 return replace(outcome, unsure=True) if unsure else outcome
             unsure = unsure or error.code != 429
             backoff = backoff or RetryBackoff(self._rng)
@@ -96,6 +103,8 @@ class Sender:
     async def _attempt(self, request: Request) -> Outcome:
         try:
             response = await request.send(self._transport, timeout=self._timeout)
+        except NotSent as error:
+            return Outcome(error=ApiError(0, FENCED, str(error)))
         except TransportError as lost:
             return Outcome(error=ApiError(0, GIVEN_UP, str(lost)))
         return Outcome(response=response) if response.ok else Outcome(error=error_of(response, now=self._clock.now()))
@@ -120,3 +129,63 @@ class _PresentMeta(msgspec.Struct, frozen=True):
 
 class _PresentObject(msgspec.Struct, frozen=True):
     metadata: _PresentMeta = _PresentMeta()
+
+
+class FencedTransport:
+    """Transport of a component that only writes while `fence()` is True; every write ends within WRITE_BOUND.
+
+    Raises NotSent for a write while the fence is closed. Reads and streams pass.
+    """
+
+    def __init__(self, transport: Transport, fence: LeaderFence, clock: Clock) -> None:
+        self._transport = transport
+        self._fence = fence
+        self._clock = clock
+        self._open = 0
+        self._none_open = asyncio.Event()
+        self._none_open.set()
+        self._quiet_from = float("-inf")
+        """Time from which no write that ended without an answer is carried out."""
+
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """Send one request; a write is checked once more when its bytes are sent."""
+        if method == "GET":
+            return await self._transport.request(method, path, **options)
+        if not self._fence():
+            raise NotSent(method, path)
+        options["timeout"] = min(options.get("timeout") or WRITE_BOUND, WRITE_BOUND)
+        options["fence"] = self._fence
+        self._open += 1
+        self._none_open.clear()
+        answered = False
+        try:
+            response = await self._transport.request(method, path, **options)
+            answered = True
+        except NotSent:
+            answered = True
+            raise
+        finally:
+            if not answered:
+                self._quiet_from = self._clock.monotonic() + WRITE_BOUND
+            self._open -= 1
+            if not self._open:
+                self._none_open.set()
+        return response
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
+        """Open a streamed GET."""
+        return self._transport.stream(path, query=query)
+
+    async def quiet(self) -> None:
+        """Return when no write is under way, here or at the server."""
+        while self._open or (left := self._quiet_from - self._clock.monotonic()) > 0:
+            if self._open:
+                await self._none_open.wait()
+            else:
+                await self._clock.idle(left)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._transport.aclose()

@@ -6,7 +6,7 @@ write takes microseconds. Callers do not depend on which one they have.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Protocol, TypedDict, Unpack
@@ -74,10 +74,19 @@ class RequestOptions(TypedDict, total=False):
     """Media type of the answer; JSON if it is not given."""
     timeout: float | None
     """Seconds; also sent to the server, so that it refuses a write that comes late."""
+    fence: Callable[[], bool] | None
+    """Asked again when the bytes are about to be sent; NotSent is raised if it returns False."""
 
 
 class TransportError(Exception):
     """No response was received: no connection, a reset, or a timeout. A write may or may not have been carried out."""
+
+
+class NotSent(TransportError):  # noqa: N818 - named for what happened
+    """The fence of leadership was closed when the request was about to be sent; nothing was sent."""
+
+    def __init__(self, method: str, path: str) -> None:
+        super().__init__(f"{method} {path}: not sent, because this process may not write now")
 
 
 class Transport(Protocol):

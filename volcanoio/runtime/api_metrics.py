@@ -8,7 +8,7 @@ from typing import Final, Unpack
 
 from volcanoio.framework.probe import Probe
 from volcanoio.kube.clock import Clock
-from volcanoio.kube.transport import RequestOptions, Response, StreamRefused, Transport, TransportError
+from volcanoio.kube.transport import NotSent, RequestOptions, Response, StreamRefused, Transport, TransportError
 
 REQUESTS: Final = "volcanoio_api_requests_total"
 SECONDS: Final = "volcanoio_api_request_seconds"
@@ -57,6 +57,8 @@ class CountingTransport:
         since = self._clock.monotonic()
         try:
             response = await self._transport.request(method, path, **options)
+        except NotSent:
+            raise
         except TransportError:
             self._count(verb, resource, subresource, NO_RESPONSE)
             raise

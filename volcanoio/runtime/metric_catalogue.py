@@ -293,6 +293,11 @@ _EVERYWHERE = (
         ("verb",),
         EVERY,
     ),
+    Metric("volcanoio_leader", GAUGE, "1 while this process holds the lease", ("lease",), EVERY),
+    Metric(
+        "volcanoio_lease_request_seconds", HISTOGRAM, "an attempt to read, take or renew the lease", ("lease",), EVERY
+    ),
+    Metric("volcanoio_lease_failures_total", COUNTER, "lease requests that failed", ("lease",), EVERY),
     Metric("volcanoio_informer_failures_total", COUNTER, "lists and watches that failed", ("resource",), EVERY),
     Metric("volcanoio_informer_relists_total", COUNTER, "lists after a watch could not go on", ("resource",), EVERY),
     Metric("volcanoio_undecodable_objects_total", COUNTER, "objects that could not be decoded", ("resource",), EVERY),

@@ -9,7 +9,14 @@ from functools import partial
 from types import coroutine
 from typing import Any, Final, Protocol, TypeAlias, Unpack
 
-from volcanoio.kube.transport import ContentType, RequestOptions, Response, StreamRefused, TransportError
+from volcanoio.kube.transport import (
+    ContentType,
+    NotSent,
+    RequestOptions,
+    Response,
+    StreamRefused,
+    TransportError,
+)
 from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.http.faults import ConnectionDropped
 
@@ -45,6 +52,8 @@ class InProcessTransport:
         if self._since_turn >= TURN:
             self._since_turn = 0
             await asyncio.sleep(0)
+        if (fence := options.get("fence")) is not None and not fence():
+            raise NotSent(method, path)
         try:
             answer = await _within(self._server.handle(request), timeout)
         except ConnectionDropped as error:
