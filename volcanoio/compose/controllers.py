@@ -44,6 +44,7 @@ from volcanoio.model import kinds, names
 from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOptions
 from volcanoio.runtime.controllers.http_effects import Endpoints
+from volcanoio.runtime.controllers.job_figures import JobFigures
 from volcanoio.runtime.controllers.setup import DEFAULT_CONTROLLERS, known_kinds, make_controllers, select_controllers
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, StartupFiles, WatchedConfiguration
@@ -150,6 +151,7 @@ class ControllerManager:
                 endpoints=settings.endpoints,
             ),
         )
+        self._job_figures = JobFigures(self.host.host, Client(transport), probe=probe, clock=clock)
         self._clock, self._probe = clock, probe
         running = replace(running, controllers=self.host.host.controllers)
         self._journal_header = _journal_header(settings, running, policies, Codec(known_kinds(made)))
@@ -173,6 +175,7 @@ class ControllerManager:
         ):
             tasks.start_soon(self._recorder.run)
             tasks.start_soon(self._start_files.run)
+            tasks.start_soon(self._job_figures.run)
             if self._settings.policies is None:
                 tasks.start_soon(self._reloader().run)
             await self.host.run(RecordingExecutor(self.executor, journal) if journal else self.executor)

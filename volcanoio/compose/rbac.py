@@ -19,6 +19,7 @@ from volcanoio.framework.controller import Rule
 from volcanoio.framework.scheduling.points import PluginFactory
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.runtime.controllers import job_figures
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.scheduler.scheduler import WATCHED
 
@@ -80,6 +81,7 @@ def _watches(factory: PluginFactory) -> tuple[str, ...]:
 def controller_rights(registry: Registry) -> Rights:
     """Return the rights of all installed controllers and of their policies' reads. Raises PluginError."""
     declared = [rule for controller in default_controllers(registry) for rule in controller.rules]
+    declared += job_figures.RULES
     for factory in registry.factories(entrypoints.LIFECYCLE_POLICIES).values():
         for resource in getattr(factory, "indexes", ()):
             kind = kinds.READABLE[resource]

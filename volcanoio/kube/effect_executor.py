@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -67,6 +68,8 @@ class EffectExecutor:
         self._recorder = recorder
         self._probe: Probe = probe or NoProbe()
         self._under_way = BackgroundTasks()
+        self._unfinished: Counter[str] = Counter()
+        """Steps whose writes are not finished, by controller."""
         self._writer = ObjectWriter(
             sender, sinks.own, self._under_way.start, writable=writable or Writable(), probe=probe
         )
@@ -97,8 +100,20 @@ class EffectExecutor:
         for position, stage in enumerate(stages):
             step.carry_out_locally(stage)
             if not step.all_local(stage):
-                self._under_way.start(step.run(stages[position:]))
+                self._count_unfinished(controller, 1)
+                self._under_way.start(self._finish(step, stages[position:]))
                 return
+
+    async def _finish(self, step: _Step, stages: Stages) -> None:
+        """Carry out the stages of a step that have writes."""
+        try:
+            await step.run(stages)
+        finally:
+            self._count_unfinished(step.controller, -1)
+
+    def _count_unfinished(self, controller: str, change: int) -> None:
+        self._unfinished[controller] += change
+        self._probe.gauge("volcanoio_unfinished_steps", self._unfinished[controller], controller=controller)
 
     def record(self, effect: Record) -> None:
         """Pass an Event to the recorder, if there is one."""

@@ -137,7 +137,8 @@ _LATENCIES = (
     Metric(
         "volcano_scheduling_stage_duration_milliseconds",
         HISTOGRAM,
-        "PreBind: the steps before the binds of a gang; Bind: a request for a bind",
+        "Predicate and Scoring: one evaluation of more than five nodes for pods that are alike; PreBind: the steps"
+        " before the binds of a gang; Bind: a request for a bind",
         ("stage",),
         known={"stage": STAGES},
         bounds=exponential(0.1, 500, 20),
@@ -153,6 +154,24 @@ _LATENCIES = (
     ),
     Metric("volcano_e2e_job_scheduling_start_time", GAUGE, "its begin, in milliseconds since the epoch", _JOB),
     Metric("volcano_e2e_job_scheduling_last_time", GAUGE, "its end, in milliseconds since the epoch", _JOB),
+)
+_BACKLOG = (
+    Metric(
+        "volcanoio_reaction_seconds",
+        HISTOGRAM,
+        "from the first event that requested a cycle until the cycle's first decisions are sent, or until a bind of"
+        " the cycle is confirmed",
+        ("stage",),
+        known={"stage": ("decided", "bound")},
+    ),
+    Metric(
+        "volcanoio_queue_waiting_jobs",
+        GAUGE,
+        "PodGroups of a queue in phase Pending or Inqueue; every 5 s",
+        ("queue_name",),
+    ),
+    Metric("volcanoio_queue_waiting_tasks", GAUGE, "pods of a queue without a node; every 5 s", ("queue_name",)),
+    Metric("volcanoio_waiting_single_pods", GAUGE, "pods without PodGroup that wait for a node; every 5 s"),
 )
 _BINDS = (
     Metric("volcanoio_bind_batch_size", HISTOGRAM, "binds of a batch", bounds=SIZES),
@@ -231,6 +250,48 @@ _CONTROLLERS = (
         bounds=exponential(50, 60000, 30),
     ),
     Metric(
+        "volcanoio_job_phase",
+        GAUGE,
+        "1 for the phase that a Job is in",
+        ("job_name", "job_namespace", "phase", "queue"),
+        CONTROLLERS,
+    ),
+    Metric(
+        "volcanoio_job_start_time_seconds",
+        GAUGE,
+        "when a Job was first Running, in seconds since the epoch",
+        _JOB,
+        CONTROLLERS,
+    ),
+    Metric(
+        "volcanoio_job_completion_time_seconds",
+        GAUGE,
+        "when a Job ended, in seconds since the epoch; not while it runs",
+        _JOB,
+        CONTROLLERS,
+    ),
+    Metric(
+        "volcanoio_job_requested",
+        GAUGE,
+        "requests of a Job's running pods, in cores, bytes or pieces",
+        (*_JOB, "resource"),
+        CONTROLLERS,
+    ),
+    Metric(
+        "volcanoio_job_used",
+        GAUGE,
+        "what its running pods use (cpu and memory), from metrics.k8s.io; none without that API",
+        (*_JOB, "resource"),
+        CONTROLLERS,
+    ),
+    Metric(
+        "volcanoio_job_unused",
+        GAUGE,
+        "requests of its running pods that have metrics, minus what they use",
+        (*_JOB, "resource"),
+        CONTROLLERS,
+    ),
+    Metric(
         "volcanoio_controller_steps_total",
         COUNTER,
         "steps of controllers that had effects",
@@ -287,6 +348,13 @@ _EVERYWHERE = (
         EVERY,
     ),
     Metric(
+        "volcanoio_unfinished_steps",
+        GAUGE,
+        "steps whose writes are not finished, by controller (client-go: the depth of a work queue)",
+        ("controller",),
+        EVERY,
+    ),
+    Metric(
         "volcanoio_api_request_seconds",
         HISTOGRAM,
         "from sending a request to the API server until its whole response, without watches",
@@ -340,9 +408,18 @@ _WEBHOOKS = (
 CATALOGUE: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        *_CYCLES, *_LATENCIES, *_BINDS, *_QUEUES, *_PLUGINS, *_CONTROLLERS, *_RELOADS, *_WEBHOOKS, *_EVERYWHERE
+        *_CYCLES,
+        *_LATENCIES,
+        *_BACKLOG,
+        *_BINDS,
+        *_QUEUES,
+        *_PLUGINS,
+        *_CONTROLLERS,
+        *_RELOADS,
+        *_WEBHOOKS,
+        *_EVERYWHERE,
     )
-}  # fmt: skip
+}
 
 
 def bucket_bounds(name: str) -> tuple[float, ...]:

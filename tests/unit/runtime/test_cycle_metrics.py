@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, node, pods
+from tests.scenario.scheduling.harness import World, group, node, pods, queue
 from tests.unit.runtime.virtual_time import VirtualClock
 from volcanoio.engine.scheduling.session.cycle import Checkpoint, CycleResult, run_cycle
 from volcanoio.framework.probe import NoProbe
 from volcanoio.framework.scheduling_events import CycleOpened
-from volcanoio.runtime.scheduler.cycle_timing import CycleMetrics
+from volcanoio.model import kinds
+from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.scheduler.cycle_metrics import BacklogMetrics, CycleMetrics, ReactionTimes
 
 
 class Samples(NoProbe):
@@ -58,3 +60,83 @@ def test_a_session_reports_opened_plugins() -> None:
     opened = [point.opened for point in run_cycle(world.state, world.profile, opening)]
     assert opened[0] == ""
     assert {"gang", "proportion"} <= set(opened)
+
+
+async def test_the_reaction_to_an_event_is_measured_until_decision_and_bind() -> None:
+    clock, probe = VirtualClock(), Samples()
+    reactions = ReactionTimes(probe, clock)
+    arrived = clock.now()
+    reactions.requested(arrived)
+    await clock.advance(1.0)
+    reactions.requested(clock.now())  # the first event counts
+    reactions.opened()
+    reactions.closed(cut=True)
+    reactions.opened()  # the next cycle continues
+    await clock.advance(1.0)
+    reactions.decided(7, binds=2)
+    assert probe.samples == {"volcanoio_reaction_seconds decided": pytest.approx(2.0)}
+    await clock.advance(1.0)
+    reactions.decided(8, binds=0)
+    reactions.ended(7, clock.now(), bound=True)
+    reactions.ended(7, clock.now() + 5, bound=False)
+    reactions.ended(7, clock.now() + 9, bound=True)  # has ended
+    assert probe.samples == {
+        "volcanoio_reaction_seconds decided": pytest.approx(2.0),
+        "volcanoio_reaction_seconds bound": pytest.approx(3.0),
+    }
+
+
+def test_a_cycle_that_no_event_requested_has_no_reaction() -> None:
+    probe = Samples()
+    reactions = ReactionTimes(probe, VirtualClock())
+    reactions.opened()
+    reactions.decided(7, binds=1)
+    reactions.ended(7, 5.0, bound=True)
+    assert probe.samples == {}
+
+
+def test_every_queue_reports_what_waits() -> None:
+    world = World(
+        queue("busy"),
+        queue("empty"),
+        node("n1"),
+        group("pg", 2, queue="busy"),
+        *pods("p", 2, "pg", cpu="1"),
+        group("placed", 1, queue="empty", phase="Running"),
+        *pods("q", 1, "placed", on="n1", phase="Running"),
+    )
+    probe = PrometheusProbe(process=False)
+    backlog = BacklogMetrics(probe)
+    assert list(backlog.report(world.state.ledger, now=10.0)) == []
+
+    def waiting(queue: str) -> list[float]:
+        return [probe.value(f"volcanoio_queue_waiting_{what}", queue_name=queue) for what in ("jobs", "tasks")]
+
+    assert waiting("busy") == [1, 2]
+    assert 'volcanoio_queue_waiting_jobs{queue_name="empty"} 0.0' in probe.page().decode()
+    world.remove(kinds.QUEUE, "busy")
+    list(backlog.report(world.state.ledger, now=12.0))
+    assert waiting("busy") == [1, 2], "counted every five seconds"
+    list(backlog.report(world.state.ledger, now=15.0))
+    assert 'queue_name="busy"' not in probe.page().decode()
+
+
+def test_filtering_and_scoring_are_measured() -> None:
+    world = World(*(node(f"n{number}") for number in range(10)), group("pg", 1), *pods("p", 1, "pg", cpu="1"))
+    taken: list[str] = []
+    world.state.placer.stage_times.measure(lambda: 0.0, lambda stage, _: taken.append(stage))
+    world.run(2)
+    assert set(taken) == {"Predicate", "Scoring"}
+
+
+def test_a_group_of_a_single_pod_has_no_series_of_its_own() -> None:
+    owned = group("single", 1)
+    owned["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]
+    world = World(node("n1"), owned, group("job", 1))
+    probe = PrometheusProbe(process=False)
+    metrics = CycleMetrics(probe, VirtualClock())
+    for job in world.state.ledger.schedulable_jobs.values():
+        metrics.bound(job)
+    page = probe.page().decode()
+    assert 'volcano_e2e_job_scheduling_last_time{job_name="job"' in page
+    assert 'job_name="single"' not in page

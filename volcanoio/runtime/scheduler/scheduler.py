@@ -28,7 +28,7 @@ from volcanoio.framework.events import Change, Event, Observed, Synced
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling.points import Reports
 from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
-from volcanoio.framework.scheduling_events import BindDone, CycleClosed, CycleOpened, Decided
+from volcanoio.framework.scheduling_events import BindDone, BindRefused, CycleClosed, CycleOpened, Decided
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import AlreadyExists, ApiError
@@ -38,7 +38,8 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
 from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.scheduling import PodGroup
-from volcanoio.runtime.scheduler.cycle_timing import CycleMetrics, CycleTimer, TimeBudget
+from volcanoio.runtime.scheduler.cycle_metrics import BacklogMetrics, CycleMetrics, ReactionTimes
+from volcanoio.runtime.scheduler.cycle_timing import CycleTimer, TimeBudget
 from volcanoio.runtime.scheduler.dispatcher import Asker, Dispatcher, Writers
 from volcanoio.runtime.scheduler.plugin_io import SourceHost
 from volcanoio.runtime.scheduler.setup import VALID, PluginCatalog, Setup
@@ -116,6 +117,9 @@ class Scheduler:
         self._pace = CycleTimer(debounce=options.debounce, period=options.schedule_period)
         self._probe = options.probe
         self._metrics = CycleMetrics(self._probe, clock)
+        self._reactions = ReactionTimes(self._probe, clock)
+        self._backlog = BacklogMetrics(self._probe)
+        self.state.placer.stage_times.measure(clock.monotonic, self._metrics.stage_took)
         self._sources = options.sources
         self._report_due = 0.0
         self._cycle = 0
@@ -227,13 +231,14 @@ class Scheduler:
                 continue
             if isinstance(event, Observed) and event.change is Change.GONE and isinstance(event.object, PodGroup):
                 self._metrics.gone(event.object.metadata.key)
-            elif isinstance(event, BindDone) and (task := self.state.ledger.tasks.get(event.uid)):
-                self._metrics.task_reached("Bound", task.created)
+            elif isinstance(event, BindDone | BindRefused):
+                self._bind_ended(event)
             if isinstance(event, Synced) and self._next is not None:
                 self._pace.want()
             folded: Any = event  # the bus delivers only events of the scheduler's family
             if self.state.fold(folded):
                 self._trigger = event.seq
+                self._reactions.requested(event.at)
                 self._pace.want()
             if self.state.unfinished_fold is not None:
                 for _ in self.state.finish_fold():
@@ -246,6 +251,7 @@ class Scheduler:
         opened = self._open_cycle(answering=asker is not None)
         budget = TimeBudget(self._clock, self._budget)
         self._metrics.open()
+        self._reactions.opened()
         result, fault = await self._decide(opened, budget, dispatcher)
         closed = CycleClosed(
             cause=opened.seq, cycle=self._cycle, where=result.cut_action, boundaries=budget.cut_boundary, fault=fault
@@ -253,6 +259,7 @@ class Scheduler:
         self._bus.publish([closed])
         self._pace.close(self._clock.monotonic(), cut=bool(result.cut_action), fault=bool(fault))
         self._metrics.close(result, fault)
+        self._reactions.closed(cut=bool(result.cut_action))
         self._check_setup(fault)
         if result.questions and asker is not None:
             await asker.answer(result.questions)
@@ -317,6 +324,8 @@ class Scheduler:
                 if isinstance(enabled.plugin, Reports):
                     for _ in enabled.plugin.report(self._probe) or ():
                         await checkpoint()
+            for _ in self._backlog.report(self.state.ledger, now):
+                await checkpoint()
 
     def _reconfigure(self) -> None:
         """Adopt a new configuration between two cycles, once all resources of its plugins are listed."""
@@ -361,9 +370,17 @@ class Scheduler:
         if decisions:
             said = self._bus.publish([Decided(cause=opened.seq, cycle=opened.cycle, decisions=decisions)])[0]
             dispatcher.send(decisions, said.seq)
-            for effect in decisions:
-                if isinstance(effect, BindBatch):
-                    self._assumed(effect)
+            batches = [effect for effect in decisions if isinstance(effect, BindBatch)]
+            self._reactions.decided(said.seq, sum(len(batch.binds) for batch in batches))
+            for batch in batches:
+                self._assumed(batch)
+
+    def _bind_ended(self, event: BindDone | BindRefused) -> None:
+        """Record metrics of a bind's outcome."""
+        bound = isinstance(event, BindDone)
+        self._reactions.ended(event.cause, event.at, bound=bound)
+        if bound and (task := self.state.ledger.tasks.get(event.uid)):
+            self._metrics.task_reached("Bound", task.created)
 
     def _assumed(self, batch: BindBatch) -> None:
         """Record metrics of tasks that were given nodes."""

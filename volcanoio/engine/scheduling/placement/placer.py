@@ -26,7 +26,14 @@ from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState
 from volcanoio.engine.scheduling.placement.node_states import NO_FORMER_SCORES, NOWHERE, FormerScores, NodeStates
 from volcanoio.engine.scheduling.placement.plan import Plan
 from volcanoio.engine.scheduling.placement.recent_changes import RecentChanges
-from volcanoio.engine.scheduling.placement.score_table import PlacementCycle, ScoreTable, TableSources
+from volcanoio.engine.scheduling.placement.score_table import (
+    PREDICATE,
+    SCORING,
+    PlacementCycle,
+    ScoreTable,
+    StageTimes,
+    TableSources,
+)
 from volcanoio.framework.scheduling.points import TaskScorer
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY, PODS
@@ -68,9 +75,9 @@ class ScoreTables:
     A table is also replaced when the capacity of the columns has grown; its scores by state stay valid.
     """
 
-    def __init__(self, columns: NodeColumns, states: NodeStates, inputs: Inputs) -> None:
+    def __init__(self, columns: NodeColumns, states: NodeStates, inputs: Inputs, times: StageTimes) -> None:
         self._columns = columns
-        self._sources = TableSources(columns, states, inputs, RecentChanges(columns))
+        self._sources = TableSources(columns, states, inputs, RecentChanges(columns), times)
         self._tables: dict[int, ScoreTable] = {}
         """Tables of other shapes, by the shape's id."""
         self._former_scores: dict[int, FormerScores] = {}
@@ -199,7 +206,9 @@ class Placer:
         self._rules: Rules | None = None
         """The rules that the score tables follow from."""
         self._states = NodeStates(columns)
-        self._score_tables = ScoreTables(columns, self._states, inputs)
+        self.stage_times = StageTimes()
+        """Measures filtering and scoring, if a caller wants that."""
+        self._score_tables = ScoreTables(columns, self._states, inputs, self.stage_times)
         self._by_node_state = ByNodeState(columns, self._states)
         self._by_node_row = ByNodeRow(columns)
         self._fit_errors = FitErrorCounter(columns)
@@ -347,10 +356,12 @@ class Placer:
     ) -> tuple[int, TaskStatus] | None:
         """Return the best row for one task and the status that the task gets there."""
         columns, size, shape, plan = self._columns, len(self._columns), table.shape, table.plan
+        self.stage_times.begin()
         allowed: NDArray[np.bool_] | None = None
         for part in plan.live_filters:
             mask = part.allowed(shape, columns)
             allowed = mask if allowed is None else allowed & mask
+        self.stage_times.end(PREDICATE)
         scores = table.idle_scores[:size]
         if allowed is not None:
             scores = np.where(allowed, scores, NOWHERE)
@@ -367,6 +378,7 @@ class Placer:
             for each in scorers:
                 scores += each.score_task(task, columns)
             scores[~group] = NOWHERE
+            self.stage_times.end(SCORING)
         return table.first((scores == scores.max()).nonzero()[0]), status
 
     def candidate_scores(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:

@@ -7,7 +7,7 @@ table, when the `plan` of the shape changes: other plugins, or other input versi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -87,13 +87,44 @@ class PlacementCycle(NamedTuple):
         return np.uint64(mix(self.tie_base ^ shape.id))
 
 
+PREDICATE, SCORING = "Predicate", "Scoring"
+"""Stages of an evaluation of many nodes (Volcano: the labels of scheduling_stage_duration)."""
+
+
+class StageTimes:
+    """Durations of stages, for metrics; nothing is measured until `measure` is called."""
+
+    __slots__ = ("_now", "_report", "_since")
+
+    def __init__(self) -> None:
+        self._now: Callable[[], float] = float
+        self._report: Callable[[str, float], None] | None = None
+        self._since = 0.0
+
+    def measure(self, now: Callable[[], float], report: Callable[[str, float], None]) -> None:
+        """Pass each stage and its duration to `report`, in the unit of `now`."""
+        self._now, self._report = now, report
+
+    def begin(self) -> None:
+        """Begin the first stage."""
+        if self._report is not None:
+            self._since = self._now()
+
+    def end(self, stage: str) -> None:
+        """End a stage and begin the next one."""
+        if self._report is not None:
+            since, self._since = self._since, self._now()
+            self._report(stage, self._since - since)
+
+
 class TableSources(NamedTuple):
-    """What all score tables read."""
+    """What all score tables read, and where they report how long it takes."""
 
     columns: NodeColumns
     states: NodeStates
     inputs: Inputs
     recent: RecentChanges
+    times: StageTimes
 
 
 _NO_UPDATE = -2, -2, np.zeros(0, np.intp)
@@ -128,6 +159,7 @@ class ScoreTable:
         "_scored_at",
         "_scores_anywhere",
         "_states",
+        "_times",
         "by_state",
         "capacity",
         "feasible",
@@ -143,7 +175,7 @@ class ScoreTable:
     )
 
     def __init__(self, shape: Shape, sources: TableSources, former: FormerScores = NO_FORMER_SCORES) -> None:
-        columns, self._states, self._inputs, self._recent_changes = sources
+        columns, self._states, self._inputs, self._recent_changes, self._times = sources
         self._columns = columns
         self.shape = shape
         self.capacity = columns.capacity
@@ -352,23 +384,30 @@ class ScoreTable:
 
     def _refresh(self) -> float:
         """Filter and score the rows that changed; return their share of all rows."""
-        columns, size, since = self._columns, len(self._columns), self.revision
+        columns, size, since, times = self._columns, len(self._columns), self.revision, self._times
         self.revision = columns.clock
         self.last_update = _NO_UPDATE
         rows = columns.changed_since(since) if since >= 0 else None
         if rows is None or 2 * len(rows) > size:
+            times.begin()
             if columns.spec_clock > since:
                 self._filter_static(slice(0, size), columns, range(size))
+                times.end(PREDICATE)
             if not (self.is_by_state and self._look_up_states(np.arange(size))):
                 self._score_rows(slice(0, size), columns)
+            times.end(SCORING)
             return 1.0
         self.last_update = since, self.revision, rows
         if not len(rows):
             return 0.0
         if columns.spec_clock > since and len(respecified := np.flatnonzero(columns.spec_changed_at[:size] > since)):
             self._filter_static(respecified, NodeRows(columns, respecified), respecified)
+        if len(rows) > MAX_SINGLE_ROWS:  # for few rows the measurement would take longer
+            times.begin()
         if not (self.is_by_state and self._look_up_states(rows)):
             self._rescore_rows(rows, since)
+        if len(rows) > MAX_SINGLE_ROWS:
+            times.end(SCORING)
         return len(rows) / size
 
     def _filter_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Numbers) -> None:
