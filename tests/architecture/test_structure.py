@@ -56,3 +56,12 @@ def test_no_test_module_is_imported_by_another() -> None:
     pattern = re.compile(r"^(?:from|import) tests\.[\w.]*\btest_\w+|^from tests\.\S+ import test_", re.MULTILINE)
     paths = sorted((measure.ROOT / "tests").rglob("*.py"))
     assert [str(path.relative_to(measure.ROOT)) for path in paths if pattern.search(path.read_text())] == []
+
+
+def test_yaml_is_read_only_within_limits() -> None:
+    """Use the readers of volcanoio/model/documents.py: they bound size, depth and aliases of a text."""
+    pattern = re.compile(r"\byaml\.(?:\w*load\w*|compose\w*|parse|scan)\(")
+    tops = ("volcanoio", "plugins/volcanoio_plugins", "policies")
+    paths = [path for top in tops for path in (measure.ROOT / top).rglob("*.py")]
+    found = {str(path.relative_to(measure.ROOT)) for path in paths if pattern.search(path.read_text())}
+    assert found == {"volcanoio/model/documents.py"}

@@ -13,6 +13,7 @@ from volcanoio.engine.scheduling.config.configuration import read
 from volcanoio.engine.scheduling.config.lint import Finding, Severity, lint
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import pluralize
+from volcanoio.model.documents import read_text
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, Registry, discover
 from volcanoio.runtime.policies import lint as policy_lint
@@ -99,7 +100,7 @@ def scheduler_plugins(texts: Iterable[str], known: Collection[str]) -> frozenset
 
 def _text(file: Path) -> str:
     try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        return sys.stdin.read() if str(file) == "-" else read_text(file)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}; give the path of a YAML file") from None
     except UnicodeDecodeError:

@@ -89,6 +89,7 @@ def test(file: Path, conf: Path | None) -> int:
     new ones, scalar with vector forms, and one run with another. The exit code is 1 if there is any problem.
     """
     from volcanoio.engine.scheduling.config.configuration import ConfigurationError
+    from volcanoio.model.documents import read_text
     from volcanoio.runtime.loading.mounted_files import MountError
     from volcanoio.runtime.loading.registry import PluginError
 
@@ -96,7 +97,7 @@ def test(file: Path, conf: Path | None) -> int:
         problem = "is a directory" if file.is_dir() else "there is no such file"
         raise UsageError(f"{file}: {problem}; give the path of a plugin's file; volcanoio plugin new NAME writes one")
     try:
-        text = None if conf is None else conf.read_text(encoding="utf-8")
+        text = None if conf is None else read_text(conf)
         reports = [_checked(file, found, text) for found in _classes(file)]
     except ConfigurationError as error:
         where = str(conf) if conf else f"{file} without arguments"

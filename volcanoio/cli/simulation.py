@@ -24,6 +24,7 @@ from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
+from volcanoio.model.documents import read_text
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError
 
@@ -107,7 +108,7 @@ def _text(path: Path | None) -> str | None:
     if path is None:
         return None
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except OSError as error:
         raise UsageError(f"--conf {path}: {error.strerror}; give the path of a scheduler's configuration") from None
     except UnicodeDecodeError:

@@ -66,6 +66,7 @@ from volcanoio.localcluster.processes.sessions import ProcessSessions
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node
+from volcanoio.model.documents import read_text
 from volcanoio.model.kinds import Kind
 from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
@@ -349,7 +350,7 @@ def _name_file_in_errors(path: Path | None) -> Iterator[None]:
 def _read_configuration(path: Path | None) -> str | None:
     """Read a configuration file's text; None if none was given."""
     try:
-        return None if path is None else path.read_text(encoding="utf-8")
+        return None if path is None else read_text(path)
     except UnicodeDecodeError:
         raise OptionError(f"{path}: not UTF-8 text; give a YAML file") from None
 

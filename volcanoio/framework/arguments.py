@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 import msgspec
 import yaml
 
+from volcanoio.model.documents import load_yaml
 from volcanoio.model.times import parse_duration
 
 ArgumentsType = TypeVar("ArgumentsType", bound=msgspec.Struct)
@@ -60,7 +61,7 @@ def suggestion(word: str, known: Sequence[str]) -> str:
 def parse_annotation(text: str, owner: str, example: str) -> dict[str, Any]:
     """Parse a YAML or JSON mapping from an annotation; raises a one-line ArgumentError that names the owner."""
     try:
-        given = yaml.safe_load(text)
+        given = load_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"

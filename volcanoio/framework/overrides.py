@@ -13,6 +13,7 @@ from volcanoio.model import names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import ResourceRequirements
+from volcanoio.model.documents import decode_json
 
 LEARNED_SUFFIX = "-learned"
 """Suffix of the ConfigMap, after the job's name, that keeps values for the next job of that name: JSON by task."""
@@ -36,7 +37,7 @@ def stored_overrides(job: Job) -> tuple[TaskOverride, ...]:
     if not (text := job.status.controlled_resources.get(names.OVERRIDES)):
         return ()
     try:
-        return msgspec.json.decode(text, type=tuple[TaskOverride, ...])
+        return decode_json(text, tuple[TaskOverride, ...])
     except msgspec.DecodeError:
         return ()
 
@@ -79,7 +80,7 @@ def parse_learned(data: Mapping[str, Any]) -> dict[str, dict[str, ResourceRequir
     found: dict[str, dict[str, ResourceRequirements]] = {}
     for task, text in data.items():
         try:
-            found[task] = msgspec.json.decode(text, type=dict[str, ResourceRequirements])
+            found[task] = decode_json(text, dict[str, ResourceRequirements])
         except (msgspec.DecodeError, TypeError):
             continue
     return found

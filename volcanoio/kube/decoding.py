@@ -75,6 +75,8 @@ class ObjectDecoder:
             return self.lenient(msgspec.json.decode(data))
         except msgspec.DecodeError as error:
             raise UndecodableError(f"{self._kind}: not JSON: {error}") from error
+        except RecursionError:
+            raise UndecodableError(f"{self._kind}: an object is nested too deeply to be read") from None
 
     def lenient(self, content: Any) -> ApiObject:
         """Convert one object from decoded JSON, with null as absent; raises UndecodableError."""

@@ -22,6 +22,8 @@ from typing import Any, Protocol
 import msgspec
 import yaml
 
+from volcanoio.model.documents import load_yaml, read_bytes
+
 _RECHECK = 30.0
 """Seconds after which a token that can expire is checked again."""
 _LOCK_POLL = 0.05
@@ -258,15 +260,22 @@ async def from_file(path: Path, *, context: str = "") -> Connection:
 
 def _read(path: Path) -> _File:
     try:
-        content = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+        content = load_yaml(read_bytes(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; name a kubeconfig with --kubeconfig or KUBECONFIG") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from error
+        raise ConfigError(f"{path}: not YAML: {_problem(error)}") from None  # its text may hold a token
     try:
         return msgspec.convert(content or {}, _File)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: not a kubeconfig: {error}; name one with --kubeconfig or KUBECONFIG") from error
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    """Return rule and position of an error, without text of the file."""
+    problem = getattr(error, "problem", None) or "it has a character that no text may have"
+    mark = getattr(error, "problem_mark", None)
+    return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
 
 
 def _named_entry(path: Path, section: str, known: dict[str, Any], name: str) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from volcanoio.model.base import Manifest
+from volcanoio.model.documents import MANIFESTS, load_all_yaml, load_yaml, read_text
 
 _LINE = re.compile(r"^( *)(- )?(?:([A-Za-z_][^\s:#]*(?::[^\s:#]+)*):(?: |$))?(.*)$", re.MULTILINE)
 """Groups: indentation, dash of an entry, key, and the rest."""
@@ -44,7 +45,7 @@ class PlainYaml:
     def read(self, text: str) -> Any:
         """Return the value of a document, or of a list's entry (as a list of one); raises NotPlainError."""
         self._text = text.strip("\n")
-        if not self._text or "\t" in text or "\r" in text:
+        if not self._text or "\t" in text or "\r" in text or len(text) > MANIFESTS.size:
             raise NotPlainError
         self._rows = _LINE.findall(self._text)
         value, end = self._block(0, 0)
@@ -53,6 +54,8 @@ class PlainYaml:
         return value
 
     def _block(self, at: int, indent: int) -> tuple[Any, int]:
+        if indent > MANIFESTS.depth:  # at most one level deeper than it is indented
+            raise NotPlainError
         return self._sequence(at, indent) if self._rows[at][1] else self._mapping(at, indent)
 
     def _mapping(self, at: int, indent: int) -> tuple[dict[str, Any], int]:
@@ -230,7 +233,7 @@ def _documents(text: str) -> list[Any]:
         plain = PlainYaml(_resolved)
         with contextlib.suppress(yaml.YAMLError, TypeError):
             return [_document(part, plain) for part in _SEPARATOR.split(_HEADER.sub("", text))]
-    return list(yaml.load_all(text, Loader=KubernetesLoader))
+    return load_all_yaml(text, KubernetesLoader, MANIFESTS)
 
 
 def _document(text: str, plain: PlainYaml) -> Any:
@@ -248,13 +251,13 @@ def _value(text: str, plain: PlainYaml) -> Any:
     try:
         return plain.read(text)
     except NotPlainError:
-        return yaml.load(text, Loader=KubernetesLoader)
+        return load_yaml(text, KubernetesLoader, MANIFESTS)
 
 
 def _resolved(text: str) -> Any:
     resolvers = KubernetesLoader.yaml_implicit_resolvers.get(text[0], ())
     if any(pattern.match(text) for _, pattern in resolvers):
-        return yaml.load(text, Loader=KubernetesLoader)
+        return load_yaml(text, KubernetesLoader)
     return sys.intern(text) if len(text) < 64 else text
 
 
@@ -291,7 +294,7 @@ def load_manifests(text: str, source: str = "input") -> list[Manifest]:
 def read_manifests(path: Path) -> list[Manifest]:
     """Return all objects of a file; raises ManifestError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, MANIFESTS)
     except OSError as error:
         raise ManifestError(f"cannot read {path}: {error.strerror}; give the path of a YAML or JSON file") from None
     except UnicodeDecodeError:

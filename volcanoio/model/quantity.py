@@ -8,7 +8,9 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-_FORM = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?\d+))?$")
+_FORM = re.compile(r"^([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?[0-9]+))?$")
+_MAX_LENGTH = 128
+"""Characters of a quantity; Kubernetes writes at most 30."""
 _SCALE: dict[str | None, Fraction] = {
     None: Fraction(1),
     "n": Fraction(1, 10**9),
@@ -26,6 +28,9 @@ class QuantityError(ValueError):
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Fraction:
     """Return the exact value of a quantity such as `100m`, `1.5Gi` or `2e3`; raises QuantityError."""
+    if len(text) > _MAX_LENGTH:
+        msg = f"{text[:20]!r}… is not a quantity: it is longer than {_MAX_LENGTH} characters; write one such as 4Gi"
+        raise QuantityError(msg)
     if (match := _FORM.match(text.strip())) is None:
         msg = f"{text!r} is not a quantity; write a number with an optional suffix, such as 500m, 2 or 4Gi"
         raise QuantityError(msg)

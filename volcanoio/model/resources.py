@@ -16,9 +16,34 @@ CPU, MEMORY, PODS = "cpu", "memory", "pods"
 _WHOLE_UNITS = frozenset({MEMORY, PODS})
 
 
+LARGEST = 1 << 60
+"""Largest amount in scheduling units. Columns of nodes are 64-bit: with this bound the difference of two fits. In
+thousandths it is 1.1 PB of ephemeral storage."""
+
+
+def bounded(amount: int) -> int:
+    """Return an amount within `LARGEST`, above and below zero."""
+    return max(-LARGEST, min(amount, LARGEST))
+
+
 def amount_of(name: str, text: str | int | float) -> int:
-    """Return one quantity in scheduling units."""
-    return quantity.value(text) if name in _WHOLE_UNITS else quantity.milli(text)
+    """Return one quantity in scheduling units, within `LARGEST`; raises QuantityError."""
+    return bounded(quantity.value(text) if name in _WHOLE_UNITS else quantity.milli(text))
+
+
+def stored_amounts(resource_list: Mapping[str, str | int | float] | None) -> Amounts:
+    """Return a stored ResourceList in scheduling units; an amount that cannot be read counts as the largest.
+
+    The pattern of quantities in CRDs admits some that Kubernetes refuses, such as 1e999999999 and 1e1.5.
+    """
+    return {name: _stored_amount(name, text) for name, text in (resource_list or {}).items()}
+
+
+def _stored_amount(name: str, text: str | int | float) -> int:
+    try:
+        return amount_of(name, text)
+    except quantity.QuantityError:
+        return LARGEST
 
 
 def amounts(resource_list: Mapping[str, str | int | float] | None) -> Amounts:

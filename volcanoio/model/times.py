@@ -24,9 +24,15 @@ def epoch(text: str | None) -> float | None:
 
 
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART_PATTERN = r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)"
+_PART_PATTERN = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)"
 _DURATION = re.compile(rf"(?:{_PART_PATTERN})+")
 _DURATION_PART = re.compile(_PART_PATTERN)
+_SHOWN = 64
+"""Characters of an invalid text that messages contain."""
+
+
+MAX_DURATION = 2.0**63 / 1e9
+"""Seconds: the range of a Go duration, 292 years."""
 
 
 class DurationError(ValueError):
@@ -38,9 +44,14 @@ def parse_duration(text: str) -> float:
     if (text := text.strip()) == "0":
         return 0.0
     if _DURATION.fullmatch(text) is None:
-        msg = f"{text!r} is not a duration; write numbers with units (ms, s, m, h), such as 30s, 250ms or 1m30s"
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        msg = f"{shown!r} is not a duration; write numbers with units (ms, s, m, h), such as 30s, 250ms or 1m30s"
         raise DurationError(msg)
-    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
+    seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
+    if seconds >= MAX_DURATION:
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        raise DurationError(f"{shown!r} is longer than 292 years, the longest duration; write a shorter one")
+    return seconds
 
 
 def go_duration(amount: int) -> str:

@@ -15,6 +15,7 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, NodeRow, Nodes, QueueView, Shape, Task
+from volcanoio.model.documents import decode_json
 from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.quantity import QuantityError
 from volcanoio.model.resources import amounts
@@ -102,7 +103,7 @@ def _limits(text: str) -> dict[str, dict[str, int]] | None:
     if not text:
         return {}
     try:
-        given = msgspec.json.decode(text, type=dict[str, dict[str, str | int | float]])
+        given = decode_json(text, dict[str, dict[str, str | int | float]])
         return {group: amounts(listed) for group, listed in given.items()}
     except (msgspec.DecodeError, QuantityError):
         return None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, Shape, Task
+from volcanoio.model.documents import decode_json
 from volcanoio.model.resources import CPU, MEMORY
 
 MAX_SCORE = 100
@@ -245,7 +246,7 @@ class ResourceStrategyFit:
         if SCORING_TYPE not in annotations or SCORING_WEIGHTS not in annotations:
             return ""
         try:
-            weights = msgspec.json.decode(annotations[SCORING_WEIGHTS], type=dict[str, int])
+            weights = decode_json(annotations[SCORING_WEIGHTS], dict[str, int])
             pod_strategy = msgspec.convert({"type": annotations[SCORING_TYPE], "weights": weights}, _PodStrategy)
         except msgspec.DecodeError:
             return ""

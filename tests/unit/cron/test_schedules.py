@@ -149,6 +149,10 @@ def test_every_is_whole_seconds_and_counts_from_the_last_run() -> None:
         ("@every soon", '"soon" after @every is not a duration'),
         ("TZ=Mars/Olympus 0 * * * *", '"Mars/Olympus" is not in the time zone database'),
         ("TZ=Europe/Berlin", "the schedule is empty"),
+        ("9" * 400 + " * * * *", "is out of bounds"),
+        ("@every " + "9" * 400 + "h", "after @every is not a duration"),
+        ("@every ٣s", "after @every is not a duration"),
+        ("1," * 500_000 + "1 * * * *", "longer than 4096 characters"),
     ],
 )
 def test_errors_are_reported(text: str, reported: str) -> None:

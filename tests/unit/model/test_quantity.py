@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.model.quantity import canonical, parse
+from volcanoio.model.quantity import QuantityError, canonical, parse
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,12 @@ def test_the_text_has_the_same_value_and_is_its_own(number: int, digits: int, su
     written = canonical(f"{number / 10**digits:.{digits}f}{suffix}")
     assert canonical(written) == written
     assert abs(parse(written) - parse(f"{number / 10**digits:.{digits}f}{suffix}")) < parse("1n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1e999999999", "1e" + "9" * 5000, "1" * 5000, "0." + "0" * 100_000 + "1", "٣", "1e1.5", "", "-", "1Kii", "\ud800"],
+)  # fmt: skip
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(QuantityError):
+        parse(text)

@@ -174,7 +174,7 @@ def test_a_job_names_policies_and_gives_the_arguments_that_are_its_to_give() -> 
         (
             "growing",
             "{factor: [}",
-            "/growing: not YAML: expected the node content, but found '}' in line 1, column 11; ",
+            "/growing: not YAML: did not find expected node content in line 1, column 11; ",
         ),
         ("growing", "{factor: x}", '/growing: growing: "factor" takes a number'),
         ("growing", "{secret: 1}", 'takes no argument "secret" from a job; jobs may give: factor'),

@@ -13,6 +13,7 @@ import yaml
 from volcanoio.framework.arguments import suggestion
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Toleration
+from volcanoio.model.documents import load_yaml
 from volcanoio.model.names import RESOURCE_GROUP
 
 _GROUP_FIELDS = ("resourceGroup", "object", "schedulerName", "tolerations", "labels", "affinity")
@@ -85,11 +86,9 @@ def _literal(text: str) -> str:
 def parse_admission_conf(text: str) -> tuple[ResourceGroup, ...]:
     """Return the resource groups of a configuration file. Raises AdmissionConfError."""
     try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        document = load_yaml(text)
     except yaml.YAMLError as error:
         raise AdmissionConfError(f"not YAML: {' '.join(str(error).split())}; fix the YAML there") from None
-    except RecursionError:
-        raise AdmissionConfError("nested too deeply; write resourceGroups as a list of mappings") from None
     problems: list[str] = []
     if not isinstance(document or {}, dict):
         raise AdmissionConfError("the file is not a mapping; write resourceGroups: and a list below it")

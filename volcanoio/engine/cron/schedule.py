@@ -194,8 +194,9 @@ _EVERY_PREFIX = "@every "
 _ZONED = re.compile(r"(?:CRON_)?TZ=(\S*)\s*(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\+?[0-9]+").fullmatch
 _WILDCARDS = ("*", "?")
-_MAX_GO_DURATION = 2.0**63 / 1e9
-"""Seconds: the range of a Go duration."""
+_MAX_LENGTH = 4096
+"""Characters of a schedule: all values of all fields, written one by one, have 450."""
+_MAX_DIGITS = 9
 
 
 @lru_cache(maxsize=4096)
@@ -204,6 +205,8 @@ def parse(text: str, default_zone: str = "") -> Schedule:
 
     Raises ScheduleError, and TimeZoneError for `default_zone`.
     """
+    if len(text) > _MAX_LENGTH:
+        raise ScheduleError(f'longer than {_MAX_LENGTH} characters; give five fields such as "30 2 * * *"')
     name = default_zone
     if (zoned := _ZONED.match(text)) is not None:
         name, text = zoned.groups()
@@ -228,10 +231,10 @@ def _parse_every(text: str) -> Every:
     """Parse `@every`, rounded down to whole seconds and at least one (robfig/cron: Every)."""
     sign, amount = (text[0], text[1:]) if text[:1] in ("+", "-") else ("+", text)
     try:
-        seconds = times.parse_duration(amount) if amount == amount.strip() else float("inf")
+        seconds = times.parse_duration(amount) if amount == amount.strip() else None
     except times.DurationError:
-        seconds = float("inf")
-    if seconds >= _MAX_GO_DURATION:
+        seconds = None
+    if seconds is None:
         msg = f'"{text}" after @every is not a duration; write numbers with units (ms, s, m, h), such as 90s or 1h30m'
         raise ScheduleError(msg)
     return Every(max(1, int(round(seconds, 6))) if sign == "+" else 1)
@@ -289,7 +292,7 @@ def _parse_number(text: str, part: str, bounds: Bounds, names: Mapping[str, int]
     if _NUMBER(text) is None:
         known = f" or one of {', '.join(names)}" if names else ""
         raise ScheduleError(f'{bounds.title}: "{text}" in "{part}" is not a whole number{known}')
-    return int(text)
+    return int(text) if len(text) <= _MAX_DIGITS else 10**_MAX_DIGITS
 
 
 MAX_MISSED_RUNS = 100

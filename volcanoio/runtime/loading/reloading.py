@@ -26,6 +26,7 @@ from volcanoio.framework.probe import Probe
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import ApiError
 from volcanoio.kube.transport import TransportError
+from volcanoio.model.documents import read_text
 from volcanoio.runtime.loading.mounted_files import MountError, files_in
 
 INTERVAL = 1.0
@@ -84,7 +85,7 @@ class ConfigurationSource:
                 for directory in self.plugins_dirs
                 for path in files_in(directory)
             )
-            text = self.default if self.path is None else self.path.read_text(encoding="utf-8")
+            text = self.default if self.path is None else read_text(self.path)
         except MountError as error:
             return SourceContent(None, str(error))
         except OSError as error:

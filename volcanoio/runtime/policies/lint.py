@@ -10,6 +10,7 @@ import yaml
 from volcanoio.engine.scheduling.config.lint import Finding, Severity
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import ArgumentError
+from volcanoio.model.documents import load_yaml
 from volcanoio.runtime.loading.registry import PluginError, Registry
 from volcanoio.runtime.policies.calls import BoundedCall, OverrunError
 from volcanoio.runtime.policies.configuration import PolicySetting, is_empty, read
@@ -19,7 +20,7 @@ from volcanoio.runtime.policies.policy_set import LOAD_LIMIT, Member
 def is_controller_configuration(text: str) -> bool:
     """Return whether a text configures controllers: it has `policies`, also misspelt, and no `tiers`."""
     try:
-        root = yaml.safe_load(text)
+        root = load_yaml(text)
     except yaml.YAMLError:
         return text.lstrip().startswith("policies:")
     if not isinstance(root, dict) or {"tiers", "actions"} & root.keys():

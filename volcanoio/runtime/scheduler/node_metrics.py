@@ -22,6 +22,7 @@ from volcanoio.framework.scheduling.sources import Feed, Source
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import Connection, StaticCredentials, basic_authorization
 from volcanoio.kube.transport import Response, Transport
+from volcanoio.model.documents import ANSWER, decode_json
 from volcanoio.model.quantity import QuantityError, parse
 
 Percent: TypeAlias = dict[str, float]
@@ -39,7 +40,7 @@ def decoded(answer: Response, form: type[Form], who: str) -> Form:
         msg = f"{who} answered HTTP {answer.status}: {answer.body[:200].decode(errors='replace')}; look into its log"
         raise MetricsError(msg)
     try:
-        return msgspec.json.decode(answer.body, type=form)
+        return decode_json(answer.body, form, ANSWER)
     except msgspec.DecodeError as error:
         raise MetricsError(f"{who} answered what its API does not say: {error}; check metrics.address") from error
 

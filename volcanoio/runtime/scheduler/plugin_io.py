@@ -26,6 +26,7 @@ from volcanoio.framework.scheduling.sources import NODE_METRICS, Source
 from volcanoio.framework.scheduling_effects import Question
 from volcanoio.framework.scheduling_events import AskAnswered, FactsSaid
 from volcanoio.kube.clock import Clock
+from volcanoio.model.documents import ANSWER, decode_json
 
 BACKOFF = Backoff(base=1.0, cap=60.0)
 """Delays before a source is restarted; after publishing facts it starts with the first delay again."""
@@ -215,7 +216,7 @@ class QuestionHost:
             ) as answer:
                 body = await _read_body(answer)
                 if answer.status == 200:
-                    value = msgspec.json.decode(body) if body else None
+                    value = decode_json(body, limits=ANSWER) if body else None
                 else:
                     fault = f"HTTP {answer.status}"
         except TimeoutError:

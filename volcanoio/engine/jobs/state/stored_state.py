@@ -15,6 +15,7 @@ from volcanoio.engine.jobs.pods.index_ranges import format_indexes, parse_indexe
 from volcanoio.framework.overrides import TaskOverride
 from volcanoio.model import names
 from volcanoio.model.batch import JobAction, JobStatus
+from volcanoio.model.documents import decode_json
 
 RESTART_TARGETS = "volcanoio.dev/restart-targets"
 COUNTED_PODS = "volcanoio.dev/counted-pods"
@@ -109,7 +110,7 @@ def read_stored(status: JobStatus) -> StoredState:
     for key, field, kind in _FIELD_KEYS:
         if key in stored:
             try:
-                fields[field] = msgspec.json.decode(stored[key], type=kind)
+                fields[field] = decode_json(stored[key], kind)
             except msgspec.DecodeError:
                 continue
     return StoredState(**fields)

@@ -16,7 +16,7 @@ from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Shape, Task, TaskStatus
 from volcanoio.model.core import Pod
 from volcanoio.model.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, TASK_SPEC
-from volcanoio.model.resources import add_nonzero, add_to_each, amounts
+from volcanoio.model.resources import add_nonzero, add_to_each, stored_amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
 
 if TYPE_CHECKING:
@@ -489,7 +489,7 @@ class JobInfo(JobCounts):
         if spec.min_resources is not None:
             self.min_resources = {
                 name: amount
-                for name, amount in amounts(spec.min_resources).items()
+                for name, amount in stored_amounts(spec.min_resources).items()
                 if not name.startswith(_QUOTA_PREFIXES)
             }
             self.min_resources_key = tuple(sorted(self.min_resources.items()))

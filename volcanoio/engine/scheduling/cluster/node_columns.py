@@ -25,7 +25,7 @@ from volcanoio.engine.scheduling.cluster.loads import (
 )
 from volcanoio.framework.scheduling.views import AmountName, Shape, cpu_memory_column
 from volcanoio.model.core import Node
-from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, amounts
+from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, bounded, stored_amounts
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -93,7 +93,7 @@ def add_oversubscription(node: Node, allocatable: Amounts) -> None:
         except ValueError:
             continue
         if 0 < amount < float("inf"):
-            allocatable[resource] = allocatable.get(resource, 0) + int(amount)
+            allocatable[resource] = bounded(allocatable.get(resource, 0) + int(amount))
 
 
 MAX_DEFERRED = 256
@@ -266,7 +266,7 @@ class NodeColumns(CpuMemoryColumns):
     def put_node(self, node: Node) -> int:
         """Add or update a node and return its row; tasks counted on a known node stay."""
         row = self.rows.get(node.metadata.name)
-        allocatable = amounts(node.status.allocatable)
+        allocatable = stored_amounts(node.status.allocatable)
         if OVERSUBSCRIBED in node.metadata.labels:
             add_oversubscription(node, allocatable)
         for name in allocatable:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from volcanoio.framework.scheduling.views import Amounts, Job, TaskStatus
-from volcanoio.model.resources import add, amounts
+from volcanoio.model.resources import add, stored_amounts
 from volcanoio.model.scheduling import Queue
 
 
@@ -29,16 +29,16 @@ class QueueInfo:
     def observe(self, queue: Queue) -> None:
         """Update from the newest object."""
         self.object = queue
-        self.status_allocated = {name: amount for name, amount in amounts(queue.status.allocated).items() if amount}
+        self.status_allocated = {name: size for name, size in stored_amounts(queue.status.allocated).items() if size}
         """status.allocated without zeros."""
         self.is_open = queue.is_open
         """Whether its state is Open or still empty."""
         self.exists = True
         self.weight = queue.spec.weight
         self.priority = queue.spec.priority
-        self.capability: Amounts = amounts(queue.spec.capability)
-        self.guarantee: Amounts = amounts(queue.spec.guarantee.resource)
-        self.deserved: Amounts = amounts(queue.spec.deserved)
+        self.capability: Amounts = stored_amounts(queue.spec.capability)
+        self.guarantee: Amounts = stored_amounts(queue.spec.guarantee.resource)
+        self.deserved: Amounts = stored_amounts(queue.spec.deserved)
 
     def drop_observed_write(self) -> None:
         """Forget a write of status.allocated once the object shows it."""

@@ -12,7 +12,7 @@ import msgspec
 from volcanoio.framework.scheduling.podterms import PodSelector, PodTerms
 from volcanoio.framework.scheduling.views import Shape, VolumeClaim
 from volcanoio.model.core import Affinity, Container, Pod, PodSpec, ResourceList, Toleration
-from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, amounts, maximum
+from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, bounded, maximum, stored_amounts
 
 DEFAULT_CPU = 100
 """Milli-cores that a container without cpu request counts in scores (DefaultMilliCPURequest)."""
@@ -182,7 +182,7 @@ def _container_amounts(container: Container, which: str, missing: Mapping[str, i
     """Return a container's requests or limits; requests default to limits, as in the API server."""
     resources = container.resources
     listed = resources.limits if which == "limits" else {**resources.limits, **resources.requests}
-    return {**missing, **amounts(listed)}
+    return {**missing, **stored_amounts(listed)}
 
 
 def _pod_amounts(spec: PodSpec, which: str, missing: Mapping[str, int] = _NOTHING) -> Amounts:
@@ -204,6 +204,6 @@ def _pod_amounts(spec: PodSpec, which: str, missing: Mapping[str, int] = _NOTHIN
     result = maximum(running, peak)
     if spec.resources is not None:
         whole = spec.resources.limits if which == "limits" else {**spec.resources.limits, **spec.resources.requests}
-        result.update(amounts(whole))
-    add(result, amounts(spec.overhead))
-    return result
+        result.update(stored_amounts(whole))
+    add(result, stored_amounts(spec.overhead))
+    return {name: bounded(amount) for name, amount in result.items()}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import yaml
 
 from volcanoio.engine.scheduling.config.yaml_nodes import Place
+from volcanoio.model.documents import compose_all_yaml
 
 KEY = "volcano-scheduler.conf"
 """The key of Volcano's ConfigMap."""
@@ -35,7 +36,7 @@ class Excerpt:
 def excerpts(text: str) -> list[Excerpt] | None:
     """Return the configurations in the ConfigMaps of a manifest; None if the text is not a manifest."""
     try:
-        documents = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
+        documents = compose_all_yaml(text)
     except yaml.YAMLError:
         return None
     objects = [each for document in documents if (fields := _fields(document)) for each in _objects(document, fields)]

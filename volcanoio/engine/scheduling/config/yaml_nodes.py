@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from volcanoio.framework.arguments import suggestion
+from volcanoio.model.documents import compose_yaml, construct_yaml
 
 
 class Place(NamedTuple):
@@ -44,7 +45,7 @@ class Reader:
     def document(self, text: str, expected: str) -> Value | None:
         """Return the root of the document, None (and a problem) if it is empty; `expected` is what it needs."""
         try:
-            node = yaml.compose(text, Loader=yaml.CSafeLoader)
+            node = compose_yaml(text)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -185,7 +186,7 @@ class Value:
     def _plain(self) -> Any:
         """Return the value of YAML's safe constructor; None and a problem for a recursive alias."""
         try:
-            return yaml.constructor.SafeConstructor().construct_object(self._node, deep=True)
+            return construct_yaml(self._node)
         except yaml.MarkedYAMLError as error:
             self.problem(f"not YAML: {error.problem}")
             return {}

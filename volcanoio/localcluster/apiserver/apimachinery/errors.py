@@ -35,7 +35,7 @@ MAX_REQUEST_BYTES = 3 * 2**20
 MAX_OBJECT_BYTES = 3 * 2**19
 """1.5 MiB: the limit of one stored object, as in etcd."""
 
-MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError)
+MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Exceptions of decoding a body."""
 
 

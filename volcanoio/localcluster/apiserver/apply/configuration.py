@@ -14,6 +14,7 @@ from volcanoio.localcluster.apiserver.apply.managers import manager_of
 from volcanoio.localcluster.apiserver.registry.bodies import YamlLoader, repeated_keys
 from volcanoio.localcluster.apiserver.registry.options import FieldValidation, write_options
 from volcanoio.model.base import Manifest
+from volcanoio.model.documents import load_yaml
 from volcanoio.model.validation.field_errors import FieldError, required
 
 
@@ -71,7 +72,7 @@ _KINDS: Final[dict[type, str]] = {
 
 def _yaml(body: bytes) -> Any:
     try:
-        return yaml.load(body, Loader=YamlLoader)
+        return load_yaml(body, YamlLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         text = f"error decoding YAML: error converting YAML to JSON: yaml: line {max(line, 1)}: {error.problem}"

@@ -30,6 +30,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from volcanoio.localcluster.apiserver.apimachinery.request import MASTERS, OWNER
 from volcanoio.localcluster.apiserver.authn.tokens import new_key
+from volcanoio.model.documents import load_yaml
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -315,7 +316,7 @@ def kubeconfig_port(path: Path) -> int:
     The result is 0 when there is none, or it is unreadable.
     """
     try:
-        clusters = yaml.safe_load(path.read_text(encoding="utf-8"))["clusters"]
+        clusters = load_yaml(path.read_bytes())["clusters"]
         server = next(each["cluster"]["server"] for each in clusters if each["name"] == CONTEXT)
         return urlsplit(server).port or 0
     except (OSError, ValueError, LookupError, TypeError, StopIteration, AttributeError, yaml.YAMLError):

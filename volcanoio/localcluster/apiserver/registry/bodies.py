@@ -35,6 +35,7 @@ from volcanoio.localcluster.apiserver.schema import builtin_types
 from volcanoio.localcluster.apiserver.schema.builtin_types import schema_siblings, unknown_field
 from volcanoio.localcluster.apiserver.schema.embedded import EmbeddedObjectError
 from volcanoio.model.base import Manifest
+from volcanoio.model.documents import CONFIGURATION, compose_yaml, is_deeper, load_yaml
 from volcanoio.model.manifests import KubernetesLoader, construct_float
 from volcanoio.model.validation.field_errors import invalid as invalid_value
 
@@ -84,7 +85,7 @@ def _visit(value: Any, path: str, found: list[str]) -> None:
 def repeated_keys(body: bytes) -> list[str]:
     """Return repeated keys of a YAML mapping, with their lines."""
     found: list[str] = []
-    waiting: list[Any] = [yaml.compose(body, Loader=yaml.CSafeLoader)]
+    waiting: list[Any] = [compose_yaml(body)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, yaml.SequenceNode):
@@ -172,7 +173,7 @@ def read(request: ApiRequest, kind: str = "JSON") -> Any:
         return parse_json(request.body, kind)
     if type_ in _YAML_TYPES:
         try:
-            return yaml.load(request.body, Loader=YamlLoader)
+            return load_yaml(request.body, YamlLoader)
         except yaml.YAMLError as error:
             raise bad_request(f"error converting YAML to JSON: yaml: {error}") from None
     raise unsupported_media_type(_UNKNOWN_FORMAT)
@@ -180,6 +181,8 @@ def read(request: ApiRequest, kind: str = "JSON") -> Any:
 
 def parse_json(body: bytes, kind: str = "JSON") -> Any:
     """Decode JSON; `kind` is for messages. Raises ApiError 400."""
+    if is_deeper(body, CONFIGURATION.depth):
+        raise _unrecognized(kind, f"nested deeper than {CONFIGURATION.depth} levels")
     try:
         return decode(body)
     except MALFORMED as error:

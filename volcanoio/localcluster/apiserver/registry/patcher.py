@@ -26,6 +26,7 @@ from volcanoio.localcluster.apiserver.registry.pod_writes import PODS, patch_sta
 from volcanoio.localcluster.apiserver.registry.preconditions import check_address, check_versions
 from volcanoio.localcluster.apiserver.registry.writer import Raced, Writer, Written
 from volcanoio.model.base import Manifest
+from volcanoio.model.documents import CONFIGURATION, is_deeper
 from volcanoio.model.validation.field_errors import forbidden
 
 _OPERATION: Final = frozenset({"op", "path", "from", "value"})
@@ -74,6 +75,8 @@ def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifes
 
 def decoded_patch(body: bytes, apply: Callable[[Manifest, Any], Any]) -> Any:
     """Decode the patch; raises ApiError 400."""
+    if is_deeper(body, CONFIGURATION.depth):
+        raise errors.bad_request(f"error decoding patch: nested deeper than {CONFIGURATION.depth} levels")
     try:
         return decode(body)
     except errors.MALFORMED as error:
