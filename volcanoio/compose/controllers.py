@@ -34,7 +34,7 @@ from volcanoio.framework.reconciler import Reconciler
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
-from volcanoio.kube.event_recorder import EventRecorder
+from volcanoio.kube.event_recorder import EventBudget, EventRecorder, RecorderOptions
 from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.leader_election import Leadership
 from volcanoio.kube.object_writer import Writable
@@ -155,9 +155,9 @@ class ControllerManager:
         self._clock, self._probe = clock, probe
         running = replace(running, controllers=self.host.host.controllers)
         self._journal_header = _journal_header(settings, running, policies, Codec(known_kinds(made)))
-        self._recorder = EventRecorder(
-            transport, component=names.CONTROLLER_COMPONENT, clock=clock, fence=fence, probe=probe
-        )
+        options = RecorderOptions(fence=fence, budget=EventBudget())
+        component = names.CONTROLLER_COMPONENT
+        self._recorder = EventRecorder(transport, component=component, clock=clock, probe=probe, options=options)
         self.executor = EffectExecutor(
             Sender(transport, clock=clock, fence=fence, seed=settings.seed),
             EffectSinks(publish=self.bus.publish, own=self.informers, local=self.host.local),

@@ -29,14 +29,16 @@ from volcanoio.kube.binder import Binder, BinderOptions
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
-from volcanoio.kube.event_recorder import EventRecorder
+from volcanoio.kube.event_recorder import EventBudget, EventRecorder, RecorderOptions
 from volcanoio.kube.evictor import Evictor
 from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.leader_election import Leadership
 from volcanoio.kube.prebinder import PreBinder
 from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Transport
-from volcanoio.model import names
+from volcanoio.model import kinds, names
+from volcanoio.model.base import ObjectReference
+from volcanoio.model.kinds import object_reference
 from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey, ConfigMapSource
 from volcanoio.runtime.loading.registry import Registry
@@ -140,17 +142,18 @@ class SchedulerProcess:
             self._configured[CONFIGURATION_FILE] = without_password(reloader.in_force)
         self._begun.set()
         clock, probe, fence = self._clock, self._probe, self._fence
-        recorder = EventRecorder(self._transport, component=names.SCHEDULER_NAME, clock=clock, fence=fence, probe=probe)
         sender = Sender(self._transport, clock=clock, fence=fence, seed=self._settings.seed)
+        prebinder = PreBinder(sender, clock=clock)
+        options = BinderOptions(probe=probe, prebinder=prebinder)
+        binder = Binder(self._transport, self.bus.publish, clock=clock, fence=fence, options=options)
+        recorder = self._recorder(binder)
+        reporter = BindReporter(recorder, clock=clock, reference_of=self._pod_group)
         executor = EffectExecutor(
             sender,
             EffectSinks(publish=self.bus.publish, own=self.informers, local=_no_local_effects),
             recorder=recorder,
             probe=probe,
         )
-        prebinder = PreBinder(sender, clock=clock)
-        options = BinderOptions(probe=probe, prebinder=prebinder)
-        binder = Binder(self._transport, self.bus.publish, clock=clock, fence=fence, options=options)
         evictor = Evictor(sender, self.bus.publish, clock=clock, scheduler=names.SCHEDULER_NAME)
         asker = QuestionHost(self.bus.publish, probe=probe)
         writers = Writers(binder, evictor, executor, Client(self._transport), asker)
@@ -163,8 +166,9 @@ class SchedulerProcess:
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(recorder.run)
+            tasks.start_soon(reporter.run)
             tasks.start_soon(reloader.run)
-            unsubscribe = self.bus.subscribe(BindReporter(recorder))
+            unsubscribe = self.bus.subscribe(reporter)
             unhear = self.bus.subscribe(prebinder.seen)
             if journal is not None:
                 self.bus.subscribe(ConfigurationRecorder(journal, CONFIGURATION_FILE))
@@ -173,6 +177,18 @@ class SchedulerProcess:
             finally:
                 unhear()
                 unsubscribe()
+
+    def _recorder(self, binder: Binder) -> EventRecorder:
+        """Return the recorder of Events, which go after binds."""
+        options = RecorderOptions(fence=self._fence, budget=EventBudget(), busy=lambda: binder.is_busy)
+        return EventRecorder(
+            self._transport, component=names.SCHEDULER_NAME, clock=self._clock, probe=self._probe, options=options
+        )
+
+    def _pod_group(self, key: str) -> ObjectReference | None:
+        """Return the PodGroup of a job; None if there is none any more."""
+        job = self.scheduler.state.ledger.jobs.get(key)
+        return None if job is None or not job.group.metadata.uid else object_reference(kinds.POD_GROUP, job.group)
 
     def _reloader(self) -> SchedulerReloader:
         """Return the reloader that passes changes of the configuration and of mounted plugins to the scheduler."""

@@ -151,6 +151,11 @@ class Binder:
         """Binds without a final outcome."""
         return sum(batch.open for batches in self._batches.values() for batch in batches)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether binds wait to be sent or are in flight."""
+        return bool(self._waiting) or self._window.in_flight > 0
+
     def _pump(self) -> None:
         """Send as many binds as the window allows."""
         now = self._clock.monotonic()

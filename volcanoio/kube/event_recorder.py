@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -40,6 +41,27 @@ _HELD_CHECK_INTERVAL = 30.0
 """Maximum seconds between two checks of held Events."""
 _IDLE_TURN, _YIELD_FACTOR, _MAX_YIELD = 0.001, 10.0, 0.25
 """Seconds that a turn of an idle loop may take; factor by which a writer then yields; maximum seconds of a yield."""
+_BUSY_CHECK, _MAX_BUSY = 0.05, 2.0
+"""Seconds between two looks at `busy`, and for which an Event waits at most."""
+
+
+class EventBudget(NamedTuple):
+    """Limit of all Normal Events of a process together: `burst` at once, then `per_second`."""
+
+    burst: float = 50.0
+    per_second: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecorderOptions:
+    """Options of a recorder: the limit of all its Normal Events (None: none), and whether Events have to wait.
+
+    Events are written while `fence()` is True.
+    """
+
+    fence: LeaderFence | None = None
+    budget: EventBudget | None = None
+    busy: Callable[[], bool] = lambda: False
 
 
 @dataclass(slots=True)
@@ -66,16 +88,18 @@ class EventRecorder:
         *,
         component: str,
         clock: Clock,
-        fence: LeaderFence | None = None,
         probe: Probe | None = None,
+        options: RecorderOptions | None = None,
     ) -> None:
+        options = options or RecorderOptions()
         self._transport = transport
+        self._busy = options.busy
         self._component = component
         self._clock = clock
-        self._fence = fence
+        self._fence = options.fence
         self._probe = probe or NoProbe()
         self._series: OrderedDict[EventKey, _Series] = OrderedDict()
-        self._correlator = Correlator()
+        self._correlator = Correlator(options.budget)
         self._waiting: deque[EventKey] = deque()
         self._wake = asyncio.Event()
         self._held = asyncio.Event()
@@ -126,6 +150,7 @@ class EventRecorder:
             while self._waiting:
                 key = self._waiting.popleft()
                 if (series := self._series.get(key)) and series.new:
+                    await self._wait_while_busy()
                     await self._write(key, series)
                     await self._yield_to_others()
             self._wake.clear()
@@ -144,6 +169,13 @@ class EventRecorder:
                 await self._held.wait()
             else:
                 await self._clock.idle(min(max(0.0, due - now), _HELD_CHECK_INTERVAL))
+
+    async def _wait_while_busy(self) -> None:
+        """Wait while requests are in flight that go before Events."""
+        waited = 0.0
+        while waited < _MAX_BUSY and self._busy():
+            await self._clock.idle(_BUSY_CHECK * self._clock.rate)
+            waited += _BUSY_CHECK
 
     async def _yield_to_others(self) -> None:
         """Wait while turns of the event loop take long: Events have the lowest priority."""
@@ -235,6 +267,7 @@ _MAX_SIMILAR = 9
 _WINDOW = 600.0
 _MAX_SOURCES = 4096
 _MAX_HELD = 10_000
+_LIMITED_TYPE = "Normal"
 
 
 class EventSource(NamedTuple):
@@ -272,28 +305,44 @@ class _SourceState:
 
     tokens: float
     at: float
+    burst: float = _BURST
+    refill_seconds: float = _REFILL_SECONDS
     similar: dict[tuple[str, str], _SimilarEvents] = field(default_factory=dict)
     held: deque[EventKey] | None = None
 
     def refill(self, now: float) -> None:
         """Add the tokens for the time since the last refill."""
-        self.tokens = min(_BURST, self.tokens + max(0.0, now - self.at) / _REFILL_SECONDS)
+        self.tokens = min(self.burst, self.tokens + max(0.0, now - self.at) / self.refill_seconds)
         self.at = now
 
     def next_token_at(self) -> float:
         """Return the time at which there is a token."""
-        return self.at + max(0.0, 1 - self.tokens) * _REFILL_SECONDS
+        return self.at + max(0.0, 1 - self.tokens) * self.refill_seconds
+
+    def spend(self) -> bool:
+        """Take a token, if there is one."""
+        if self.tokens <= _ONE_TOKEN:
+            return False
+        self.tokens -= 1
+        return True
 
 
 class Correlator:
     """Correlator of a recorder's Events, which also limits their rate. Times are seconds since the epoch.
 
-    If there are too many sources, the one without Events for longest is dropped.
+    If there are too many sources, the one without Events for longest is dropped. `budget` limits all Normal Events
+    together, after the limit of their sources.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: EventBudget | None = None) -> None:
+        self._overall = (
+            None
+            if budget is None
+            else _SourceState(budget.burst, 0.0, burst=budget.burst, refill_seconds=1 / budget.per_second)
+        )
         self._sources: OrderedDict[EventSource, _SourceState] = OrderedDict()
-        self._due: list[tuple[float, int, EventSource]] = []
+        self._due: list[tuple[float, int, EventSource | None]] = []
+        """When sources, or (None) all together, have their next token."""
         self._order = count()
         self._holding = 0
 
@@ -320,9 +369,20 @@ class Correlator:
         source = key.source
         state = self._source_state(source, now)
         state.refill(now)
-        if not state.held and state.tokens > _ONE_TOKEN:
-            state.tokens -= 1
+        if not state.held and state.spend():
+            return self._admit_overall(key, now)
+        return self._hold(key, source, state)
+
+    def _admit_overall(self, key: EventKey, now: float) -> bool | None:
+        """Return whether the limit of all Events together admits one; None if too many are held."""
+        overall = self._overall
+        if overall is None or key.type != _LIMITED_TYPE:
             return True
+        overall.refill(now)
+        return True if not overall.held and overall.spend() else self._hold(key, None, overall)
+
+    def _hold(self, key: EventKey, source: EventSource | None, state: _SourceState) -> bool | None:
+        """Hold an Event until `release`: False, or None if too many are held."""
         if self._holding >= _MAX_HELD:
             return None
         if state.held:
@@ -342,17 +402,19 @@ class Correlator:
         released: list[EventKey] = []
         while self._due and self._due[0][0] <= now:
             _, _, source = heapq.heappop(self._due)
-            state = self._sources[source]
+            state = self._overall if source is None else self._sources[source]
+            assert state is not None
             state.refill(now)
-            if state.tokens > _ONE_TOKEN and state.held:
-                state.tokens -= 1
-                released.append(state.held.popleft())
+            if state.held and state.spend():
+                key = state.held.popleft()
                 self._holding -= 1
+                if source is None or self._admit_overall(key, now):
+                    released.append(key)
             if state.held:
                 self._await_token(source, state)
         return released
 
-    def _await_token(self, source: EventSource, state: _SourceState) -> None:
+    def _await_token(self, source: EventSource | None, state: _SourceState) -> None:
         heapq.heappush(self._due, (state.next_token_at(), next(self._order), source))
 
     def _source_state(self, source: EventSource, now: float) -> _SourceState:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer, refusal, until
 from volcanoio.framework.effects import Record
-from volcanoio.kube.event_recorder import EventRecorder
+from volcanoio.kube.event_recorder import EventBudget, EventRecorder, RecorderOptions
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.base import ObjectReference
 
@@ -30,11 +30,13 @@ class PatientClock(ManualClock):
 
 
 class Bench:
-    def __init__(self, answers: Sequence[Response | TransportError] = ()) -> None:
+    def __init__(
+        self, answers: Sequence[Response | TransportError] = (), *, options: RecorderOptions | None = None
+    ) -> None:
         self.answers = list(answers)
         self.clock = PatientClock()
         self.transport = ScriptedTransport(self.serve)
-        self.recorder = EventRecorder(self.transport, component="volcano", clock=self.clock)
+        self.recorder = EventRecorder(self.transport, component="volcano", clock=self.clock, options=options)
 
     async def serve(self, call: Call) -> Response:
         result = self.answers.pop(0) if self.answers else answer({}, 201)
@@ -173,3 +175,36 @@ async def test_a_schedule_of_every_minute_is_counted_whole() -> None:
     assert sum(counts.values()) == runs
     assert len(counts) == 10
     assert len(bench.transport.calls) <= 25 + runs // 5 + 1
+
+
+def about(number: int) -> ObjectReference:
+    return ObjectReference(kind="Pod", namespace="ns", name=f"p{number}", uid=f"p{number}")
+
+
+async def test_normal_events_share_a_limit_and_warnings_pass_it() -> None:
+    bench = Bench(options=RecorderOptions(budget=EventBudget(burst=3, per_second=1)))
+    for number in range(5):
+        bench.recorder.record(event(about(number), "Normal", "Scheduled", "assigned"))
+    bench.recorder.record(event(JOB, "Warning", "Bad", "went wrong"))
+    reasons = [call.body["reason"] for call in await bench.written(4)]
+    assert sorted(reasons) == ["Bad", "Scheduled", "Scheduled", "Scheduled"]
+    bench.clock.time += 1
+    assert len(await bench.written(5)) == 5
+    bench.clock.time += 1
+    assert len(await bench.written(6)) == 6
+
+
+async def test_events_wait_while_other_requests_are_in_flight_but_not_without_end() -> None:
+    busy = True
+    bench = Bench(options=RecorderOptions(busy=lambda: busy))
+    bench.recorder.record(event(JOB, "Normal", "Same", "again"))
+    assert await bench.written(0) == []
+    bench.recorder.record(event(CRON, "Normal", "Same", "again"))
+    running = asyncio.ensure_future(bench.recorder.run())
+    for _ in range(60):
+        bench.clock.time += 0.05
+        for _ in range(10):
+            await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running])
+    assert [call.body["involvedObject"]["name"] for call in bench.transport.calls] == ["c"]

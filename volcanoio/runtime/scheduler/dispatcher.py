@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
 from volcanoio.bus.event_bus import Batch
 from volcanoio.engine.scheduling.cluster.pod_fields import scheduler_of_single
 from volcanoio.engine.scheduling.cluster.state import effect_key
+from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.effects import Create, Patch, Record
 from volcanoio.framework.scheduling_effects import BindBatch, Evict, Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, BindOutcome, BindRefused
 from volcanoio.kube.client import Client
+from volcanoio.kube.clock import Clock
 from volcanoio.kube.effect_executor import Executor
 from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.model import kinds
@@ -105,21 +108,57 @@ class Dispatcher:
         self._writers.executor.submit(CONTROLLER, key, ((numbered,),), cause)
 
 
-class BindReporter:
-    """Subscriber of the scheduler's bus that records Events about the outcomes of binds."""
+COLLECT_SECONDS = 1.0
+"""Time for which the binds of a PodGroup are collected for one Event."""
+_MAX_LISTED_LENGTH = 900
+"""Characters of a message in which pods are listed; the others are counted."""
 
-    def __init__(self, recorder: EventRecorder) -> None:
+
+class BindReporter:
+    """Subscriber of the scheduler's bus that records Events about the outcomes of binds; `run` records collected ones.
+
+    Volcano writes an Event about every pod. Here the pods of a PodGroup that are bound within COLLECT_SECONDS are
+    listed in one Event about the PodGroup; pods without PodGroup, and refused binds, have Events of their own.
+    `reference_of` returns the PodGroup of a key, None if there is none.
+    """
+
+    def __init__(
+        self, recorder: EventRecorder, *, clock: Clock, reference_of: Callable[[str], ObjectReference | None]
+    ) -> None:
         self._recorder = recorder
+        self._clock = clock
+        self._reference_of = reference_of
+        self._collected: dict[str, list[BindDone]] = {}
+        self._wake = anyio.Event()
 
     def __call__(self, batch: Batch) -> None:
         """Handle published events; only outcomes of binds matter."""
         for event in batch:
             if isinstance(event, BindDone):
-                text = f"Successfully assigned {event.namespace}/{event.name} to {event.node}"
-                self._record(event, "Normal", "Scheduled", text)
+                if scheduler_of_single(event.group):
+                    self._record(event, "Normal", "Scheduled", _assigned([event]))
+                else:
+                    self._collected.setdefault(event.group, []).append(event)
+                    self._wake.set()
             elif isinstance(event, BindRefused):
                 text = f"failed to bind to node {event.node}: {event.message}"
                 self._record(event, "Warning", "FailedScheduling", text)
+
+    async def run(self) -> None:
+        """Record the collected binds, until cancelled."""
+        while True:
+            await self._wake.wait()
+            await self._clock.sleep(COLLECT_SECONDS)
+            self._wake = anyio.Event()
+            self.flush()
+
+    def flush(self) -> None:
+        """Record all collected binds now."""
+        collected, self._collected = self._collected, {}
+        for group, bound in collected.items():
+            if (regarding := self._reference_of(group)) is not None:
+                text = _assigned(bound)
+                self._recorder.record(Record(regarding=regarding, type="Normal", reason="Scheduled", message=text))
 
     def _record(self, outcome: BindOutcome, type_: str, reason: str, message: str) -> None:
         pod = ObjectReference(
@@ -131,3 +170,14 @@ class BindReporter:
         )
         component = scheduler_of_single(outcome.group)
         self._recorder.record(Record(regarding=pod, type=type_, reason=reason, message=message, component=component))
+
+
+def _assigned(bound: Sequence[BindDone]) -> str:
+    """Return Volcano's message about bound pods: all of them, or how many more there are."""
+    text = ""
+    for number, event in enumerate(sorted(bound, key=lambda event: (len(event.name), event.name))):
+        part = f"{', ' if number else ''}{event.namespace}/{event.name} to {event.node}"
+        if number and len(text) + len(part) > _MAX_LISTED_LENGTH:
+            return f"Successfully assigned {text} and {pluralize(len(bound) - number, 'more pod')}"
+        text += part
+    return f"Successfully assigned {text}"
