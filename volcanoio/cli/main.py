@@ -415,6 +415,48 @@ def hollow_nodes(kubeconfig: Path | None, verbose: int, **given: Any) -> int:
     return run_hollow_nodes(kubeconfig, HollowOptions(**given), verbose)
 
 
+_NAMESPACE = click.option("--namespace", "-n", default="volcano-system", help="Namespace of the components.")
+_CLUSTER_KUBECONFIG = click.option(
+    "--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's."
+)
+
+
+@volcanoio.command("install", short_help="Install the components in a cluster, or print their manifests.")
+@_CLUSTER_KUBECONFIG
+@click.option("--render", "only_render", is_flag=True, help="Print the manifests; change nothing.")
+@_NAMESPACE
+@click.option("--image", help="Image of all components, as REGISTRY/NAME:TAG; by default that of this version.")
+@click.option("--replicas", type=click.IntRange(min=1), help="Replicas of each component; by default 2.")
+@click.option("--skip-crds", is_flag=True, help="Leave CustomResourceDefinitions out.")
+def install(kubeconfig: Path | None, **given: Any) -> None:
+    """Install scheduler, controllers and admission in a cluster, by server-side apply.
+
+    CustomResourceDefinitions that the cluster has already are replaced only if no field or object is lost. Run it again
+    to upgrade. Options beyond these are in the Helm chart, config/helm/volcanoio.
+    """
+    from volcanoio.cli.installing import run_install
+
+    run_install(kubeconfig, **given)
+
+
+@volcanoio.command("uninstall", short_help="Remove what `install` made.")
+@_CLUSTER_KUBECONFIG
+@_NAMESPACE
+@click.option("--purge-crds", is_flag=True, help="Delete all Jobs, Queues and so on too. Their pods stay.")
+@click.option("--yes", "assume_yes", is_flag=True, help="Do not ask before --purge-crds.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=120.0, help="Longest time for things to end, in seconds."
+)
+def uninstall(kubeconfig: Path | None, **given: Any) -> None:
+    """Remove what `install` made: webhooks first, then the components, their leases, certificates and rights.
+
+    Jobs, Queues and other objects stay, and pods keep running.
+    """
+    from volcanoio.cli.installing import run_uninstall
+
+    run_uninstall(kubeconfig, **given)
+
+
 volcanoio.add_command(help_command)
 volcanoio.add_command(node)
 volcanoio.add_command(config)

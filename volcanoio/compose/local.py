@@ -23,6 +23,7 @@ from anyio.abc import TaskStatus
 
 from volcanoio.bus.event_bus import EventBus
 from volcanoio.compose.controllers import ControllerManager, WorkloadControllers
+from volcanoio.compose.definitions import crd_manifests
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local_settings import admission_settings, controller_settings, scheduler_settings
 from volcanoio.compose.options import LocalOptions, OptionError
@@ -68,8 +69,6 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node
 from volcanoio.model.documents import read_text
 from volcanoio.model.kinds import Kind
-from volcanoio.model.manifests import read_manifests
-from volcanoio.model.packaged import config_path
 from volcanoio.runtime.admission import InProcessAdmission
 from volcanoio.runtime.controllers.http_effects import NetworkEndpoints
 from volcanoio.runtime.loading.mounted_files import MountError
@@ -356,11 +355,6 @@ def _read_configuration(path: Path | None) -> str | None:
 
 
 _CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-def crd_manifests() -> list[Manifest]:
-    """Return our CustomResourceDefinitions, by name."""
-    return [manifest for file in sorted(config_path("crds").glob("*.yaml")) for manifest in read_manifests(file)]
 
 
 @cache

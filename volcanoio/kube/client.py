@@ -71,6 +71,10 @@ class Client:
         """Patch an object and return the stored one; raises Conflict if uid or resourceVersion do not match."""
         return _manifest(await self._send(requests.patch(kind, namespace, name, patch, options)))
 
+    async def apply(self, kind: Kind, manifest: Manifest, *, manager: str, force: bool = False) -> Manifest:
+        """Apply an object on the server and return the stored one; raises Conflict for fields of other managers."""
+        return _manifest(await self._send(requests.apply(kind, manifest, manager=manager, force=force)))
+
     async def delete(self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions = DELETE) -> Manifest:
         """Delete an object; returns the object while it terminates, else a Status. Raises NotFound, Conflict."""
         return _manifest(await self._send(requests.delete(kind, namespace, name, options)))

@@ -102,6 +102,18 @@ def patch(kind: Kind, namespace: str, name: str, content: Any, options: PatchOpt
     )
 
 
+def apply(kind: Kind, manifest: Manifest, *, manager: str, force: bool = False) -> Request:
+    """Build a server-side apply; without `force`, fields of other managers make it fail with 409."""
+    meta = manifest["metadata"]
+    return Request(
+        method="PATCH",
+        path=kind.path(meta.get("namespace", ""), meta["name"]),
+        body=msgspec.json.encode(manifest),
+        content_type=ContentType.APPLY_PATCH,
+        query={"fieldManager": manager, "force": "true" if force else "false"},
+    )
+
+
 def delete(kind: Kind, namespace: str, name: str, options: DeleteOptions = DELETE) -> Request:
     """Build a delete; the server refuses it with 409 if a precondition does not hold."""
     body: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": options.propagation}

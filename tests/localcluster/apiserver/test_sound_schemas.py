@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from volcanoio.compose.local import crd_manifests
+from volcanoio.compose.definitions import crd_manifests
 from volcanoio.localcluster.apiserver.crds import schemas
 from volcanoio.localcluster.apiserver.crds.schemas import schema_errors
 

@@ -18,7 +18,11 @@ PACKAGE = Path(volcanoio.__file__).parent
 ALL_CODE = (PACKAGE, *(Path(package.__path__[0]) for package in (volcanoio_plugins, volcanoio_policies)))
 UNCLEAR = re.compile(r"\bknown are\b|\bmend(s|ed|ing)?\b|\b(has|have) waited\b|take it away\b", re.IGNORECASE)
 """Phrases that have a plain form: "valid values", "fix", "has been waiting for", "remove it"."""
-COMMANDS = {"compose/simulate.py": "simulate", "compose/hollow.py": "hollow-nodes"}
+COMMANDS = {
+    "compose/simulate.py": "simulate",
+    "compose/hollow.py": "hollow-nodes",
+    "compose/installation.py": "install",
+}
 """Files that belong to a command other than `up`."""
 
 

@@ -167,7 +167,17 @@ securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Leader election. */}}
+{{/* The lease, which the leader fills in; it is in the chart so that it goes with the release. */}}
+{{- define "volcanoio.lease" -}}
+{{- if .root.Values.custom.leader_elect_enable }}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+{{ include "volcanoio.metadata" (mustMerge (dict "name" .lease) .) }}
+{{- end }}
+{{- end }}
+
+{{/* Flags of leader election. */}}
 {{- define "volcanoio.leaderElection" -}}
 - --leader-elect={{ .Values.custom.leader_elect_enable }}
 {{- if .Values.custom.leader_elect_enable }}
