@@ -6,10 +6,8 @@ Only click declarations are here. Each command imports its implementation when i
 
 from __future__ import annotations
 
-import errno
 import math
 import os
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from pathlib import Path
@@ -19,9 +17,9 @@ import anyio
 import click
 
 from volcanoio import __version__
+from volcanoio.cli.componentflags import SCHEDULING, ComponentCommand, flags, options, version_flag
 from volcanoio.cli.plugin import plugin
-from volcanoio.cli.schedulerflags import options, scheduler_flags, switch
-from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, help_command, replace_unencodable, sole_error
+from volcanoio.cli.terminal import ExitCode, ReportsErrors, UsageError, help_command, replace_unencodable
 
 if TYPE_CHECKING:
     from volcanoio.kube.client import Client
@@ -74,12 +72,7 @@ _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
 @click.option(
     "--now", metavar="TIME", help="Simulated time, such as 2026-01-01T00:00:00Z; by default that of the clock."
 )
-@click.option(
-    "--scheduler-name", multiple=True, default=("volcano",), help="Scheduler name of the pods to place; repeatable."
-)
-@scheduler_flags
-@click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins.")
-@switch("--ignore-unavailable-plugins", False, "Leave out plugins and actions that are not available yet.")
+@flags("simulate")
 def simulate(**given: Any) -> int:
     """Run scheduling cycles on a cluster's state from files and print the decisions.
 
@@ -247,39 +240,14 @@ def uncordon(nodes: tuple[str, ...]) -> Work:
     return partial(work.uncordon, wanted=nodes)
 
 
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
-"""Errors of writing to stdout: the disk is full, the terminal or the reader is gone."""
+_CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
-class _Root(click.Group):
-    """The command group; prints CommandErrors as one line on stderr and sets the exit code."""
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs["standalone_mode"] = False
-        try:
-            code = super().main(*args, **kwargs)
-        except click.exceptions.Exit as stop:
-            sys.exit(stop.exit_code)
-        except click.ClickException as error:
-            error.show()
-            sys.exit(ExitCode.USAGE)
-        except (click.Abort, KeyboardInterrupt):
-            print("stopped", file=sys.stderr)
-            sys.exit(130)
-        except (CommandError, OSError, BaseExceptionGroup) as error:
-            if isinstance(problem := sole_error(error), CommandError):
-                print(f"volcanoio: {problem}", file=sys.stderr)
-                sys.exit(problem.code)
-            if not isinstance(problem, OSError) or problem.errno not in _UNWRITABLE:
-                raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # buffered output cannot be written either
-            if problem.errno != errno.EPIPE:  # EPIPE: the reader has ended, as in `| head`
-                print(f"volcanoio: cannot write the output: {problem.strerror}; send it elsewhere", file=sys.stderr)
-            sys.exit(ExitCode.JOB_FAILED)
-        sys.exit(code if isinstance(code, int) else ExitCode.OK)
+class _Root(ReportsErrors, click.Group):
+    """The command group."""
 
 
-@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.group(cls=_Root, context_settings=_CONTEXT)
 @click.version_option(__version__, message="volcanoio %(version)s")
 def volcanoio() -> None:
     """Volcano, the Kubernetes batch system, in one process: no cluster needed."""
@@ -315,36 +283,7 @@ _CLUSTER_OPTIONS = (
         default="1",
         help="Speed of the cluster's time: a number, or max to skip every wait.",
     ),
-    click.option(
-        "--scheduler-conf",
-        type=_PATH,
-        help="Volcano's scheduler configuration: a file, or configmap:NAMESPACE/NAME/KEY.",
-    ),
-    click.option("--controller-conf", type=_PATH, help="Controller configuration (policies)."),
-    click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler and job plugins."),
-    switch("--ignore-unavailable-plugins", False, "Leave out plugins and actions that are not available yet."),
-    click.option("--policies-dir", type=_PATH, multiple=True, help="Directory of policies."),
-    click.option("--controllers-dir", type=_PATH, multiple=True, help="Directory of controllers."),
-    click.option(
-        "--controllers",
-        multiple=True,
-        metavar="LIST",
-        help="Controllers to run, separated by commas: * for all, NAME or +NAME for one, -NAME to exclude one.",
-    ),
-    click.option(
-        "--scheduler-name",
-        multiple=True,
-        default=("volcano",),
-        help="Schedule pods with this schedulerName; Jobs without one get the first.",
-    ),
-    click.option(
-        "--inherit-owner-annotations",
-        type=bool,
-        is_flag=False,
-        flag_value=True,
-        default=True,
-        help="PodGroups of pods without a Job take volcano.sh/ annotations from the pods' owners.",
-    ),
+    flags("demo"),
     click.option("--strict-admission", is_flag=True, help="Reject what Volcano's newest admission rejects."),
     click.option(
         "--max-queue-depth", type=click.IntRange(min=1), default=5, help="Maximum depth of the tree of queues."
@@ -352,7 +291,6 @@ _CLUSTER_OPTIONS = (
     click.option(
         "--enable-queue-allocated-pods-check", is_flag=True, help="Refuse the deletion of a queue that has pods."
     ),
-    click.option("--journal", type=_PATH, help="Record events and decisions in this directory."),
     _VERBOSE,
 )
 
@@ -362,7 +300,7 @@ _cluster_options = options(*_CLUSTER_OPTIONS)
 
 @volcanoio.command(short_help="Run a whole cluster in this process until Ctrl-C.")
 @_cluster_options
-@scheduler_flags
+@flags("up", only=SCHEDULING)
 @click.option("--data", type=_PATH, default=Path(".volcanoio"), help="Data directory.")
 @click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then contains only the kubeconfig.")
 @click.option(
@@ -457,6 +395,26 @@ def uninstall(kubeconfig: Path | None, **given: Any) -> None:
     run_uninstall(kubeconfig, **given)
 
 
+@volcanoio.command(cls=ComponentCommand, context_settings=_CONTEXT, short_help="Run the scheduler of a cluster.")
+@flags("scheduler")
+@version_flag
+def scheduler(**given: Any) -> int:
+    """Run the scheduler of a cluster until SIGTERM: place the pods that have its schedulerName."""
+    from volcanoio.cli.components import run_scheduler
+
+    return run_scheduler(**given)
+
+
+@volcanoio.command(cls=ComponentCommand, context_settings=_CONTEXT, short_help="Run the controllers of a cluster.")
+@flags("controllers")
+@version_flag
+def controllers(**given: Any) -> int:
+    """Run the controllers of a cluster until SIGTERM: jobs, PodGroups, queues, flows, cron and garbage."""
+    from volcanoio.cli.components import run_controllers
+
+    return run_controllers(**given)
+
+
 volcanoio.add_command(help_command)
 volcanoio.add_command(node)
 volcanoio.add_command(config)
@@ -468,3 +426,13 @@ def main() -> None:
     """Run the command."""
     replace_unencodable()
     volcanoio()
+
+
+def vc_scheduler() -> None:
+    """Run `volcanoio scheduler` under Volcano's name."""
+    scheduler.main(prog_name="vc-scheduler")
+
+
+def vc_controller_manager() -> None:
+    """Run `volcanoio controllers` under Volcano's name."""
+    controllers.main(prog_name="vc-controller-manager")

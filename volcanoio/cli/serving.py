@@ -14,8 +14,8 @@ from typing import Any
 
 import anyio
 
+from volcanoio.cli.componentflags import SchedulerFlags
 from volcanoio.cli.connection import connected, reporting_api_errors
-from volcanoio.cli.schedulerflags import SchedulerFlags
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command
 from volcanoio.compose.hollow import HollowOptions, MissingPermissionsError, check_permissions, hollow_fleet
 from volcanoio.compose.local import LocalCluster

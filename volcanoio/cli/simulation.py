@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.cli.schedulerflags import SchedulerFlags
+from volcanoio.cli.componentflags import SchedulerFlags
 from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.simulate import SimulateOptions, simulate

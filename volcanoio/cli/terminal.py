@@ -4,6 +4,7 @@ Shared by `volcanoio` and `vcctl`. A command that fails raises `CommandError`, w
 why, and what to do. Only click and the standard library are imported, so that `--help` stays fast.
 """
 
+import errno
 import io
 import os
 import shutil
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -46,6 +48,40 @@ def sole_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
+"""Errors of writing to stdout: the disk is full, the terminal or the reader is gone."""
+
+
+class ReportsErrors(click.Command):
+    """A command or group whose `main` prints CommandErrors as one line on stderr and sets the exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line and exit."""
+        kwargs["standalone_mode"] = False
+        program = kwargs.get("prog_name") or "volcanoio"
+        try:
+            code = super().main(*args, **kwargs)
+        except click.exceptions.Exit as stop:
+            sys.exit(stop.exit_code)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(ExitCode.USAGE)
+        except (click.Abort, KeyboardInterrupt):
+            print("stopped", file=sys.stderr)
+            sys.exit(130)
+        except (CommandError, OSError, BaseExceptionGroup) as error:
+            if isinstance(problem := sole_error(error), CommandError):
+                print(f"{program}: {problem}", file=sys.stderr)
+                sys.exit(problem.code)
+            if not isinstance(problem, OSError) or problem.errno not in _UNWRITABLE:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # buffered output cannot be written either
+            if problem.errno != errno.EPIPE:  # EPIPE: the reader has ended, as in `| head`
+                print(f"{program}: cannot write the output: {problem.strerror}; send it elsewhere", file=sys.stderr)
+            sys.exit(ExitCode.JOB_FAILED)
+        sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
 
 def replace_unencodable() -> None:

@@ -186,6 +186,14 @@ class ControllerManager:
             self._watched, self._settings.registry, host=self.host, clock=WallClock(), probe=self._probe
         )
 
+    async def drain(self) -> None:
+        """Decide nothing more, and return once no write is in flight."""
+        await self.executor.drain()
+
+    def busy_for(self) -> float:
+        """Return 0: a step of the controllers ends within one turn of the event loop."""
+        return 0.0
+
     async def synced(self) -> None:
         """Return once every input and reference is listed; a custom kind may not be served yet."""
         for informer in self.informers:

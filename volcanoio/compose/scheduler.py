@@ -99,6 +99,8 @@ class SchedulerProcess:
         self._transport = transport = CountingTransport(transport, self._probe, clock)
         self._fence = leadership.is_leading if leadership is not None else None
         self._settings = settings
+        self._draining = False
+        self._sinks: tuple[Binder, EffectExecutor] | None = None
         self._begun = anyio.Event()
         """Set once the first configuration is known."""
         text = default_text() if settings.configuration is None else settings.configuration
@@ -128,7 +130,7 @@ class SchedulerProcess:
             budget=settings.budget,
             seed=settings.seed,
             probe=self._probe,
-            leading=self._fence or (lambda: True),
+            leading=lambda: not self._draining and (self._fence is None or self._fence()),
             sources=SourceHost(
                 self.bus.publish, clock=self._clock, probe=self._probe, node_metrics=node_metrics(self._transport)
             ),
@@ -165,6 +167,7 @@ class SchedulerProcess:
             asker,
             anyio.create_task_group() as tasks,
         ):
+            self._sinks = binder, executor
             tasks.start_soon(recorder.run)
             tasks.start_soon(reporter.run)
             tasks.start_soon(reloader.run)
@@ -195,6 +198,19 @@ class SchedulerProcess:
         return SchedulerReloader(
             self._watched, self._known, adopt=self.scheduler.adopt, clock=WallClock(), probe=self._probe
         )
+
+    async def drain(self) -> None:
+        """Open no further cycle, and return once every bind has its outcome and no write is in flight."""
+        self._draining = True
+        await self.scheduler.cycle_closed()
+        if self._sinks is not None:
+            binder, executor = self._sinks
+            await binder.drained()
+            await executor.drain()
+
+    def busy_for(self) -> float:
+        """Return the seconds since the last checkpoint of an open cycle; 0 between cycles."""
+        return self.scheduler.busy_for()
 
     async def synced(self) -> None:
         """Return once every watched kind is listed."""

@@ -33,6 +33,11 @@ class BackgroundTasks:
         assert tasks is not None
         await tasks.__aexit__(kind, error, trace)
 
+    async def finished(self) -> None:
+        """Return once no task is running; tasks may start further ones meanwhile."""
+        while self._running:
+            await asyncio.wait(self._running)
+
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Start `work` without waiting for it."""
         if self._tasks is None:

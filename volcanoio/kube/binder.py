@@ -104,10 +104,13 @@ class Binder:
         self._outcomes: list[Event] = []
         self._pausing = False
         self._tasks = BackgroundTasks()
+        self._preparing = BackgroundTasks()
+        """PreBind steps, in which volumes are waited for; nothing is bound before they end."""
 
     async def __aenter__(self) -> Binder:
         """Prepare for `submit`."""
         await self._tasks.__aenter__()
+        await self._preparing.__aenter__()
         return self
 
     async def __aexit__(
@@ -115,6 +118,7 @@ class Binder:
     ) -> None:
         """Cancel all requests; the next leader reads the outcomes from the API server."""
         self._waiting.clear()
+        await self._preparing.__aexit__(kind, error, trace)
         await self._tasks.__aexit__(kind, error, trace)
         self._flush()
 
@@ -127,7 +131,7 @@ class Binder:
         self._batches.setdefault(batch.group, []).append(submitted)
         items = [_Bind(submitted, request, self._rng) for request in batch.binds]
         if any(request.prebind for request in batch.binds):
-            self._tasks.start(self._prepare(items))
+            self._preparing.start(self._prepare(items))
         else:
             self._waiting.extend(items)
             self._pump()
@@ -155,6 +159,10 @@ class Binder:
     def is_busy(self) -> bool:
         """Whether binds wait to be sent or are in flight."""
         return bool(self._waiting) or self._window.in_flight > 0
+
+    async def drained(self) -> None:
+        """Return once every bind whose PreBind steps are done has its final outcome."""
+        await self._tasks.finished()
 
     def _pump(self) -> None:
         """Send as many binds as the window allows."""

@@ -70,6 +70,7 @@ class EffectExecutor:
         self._under_way = BackgroundTasks()
         self._unfinished: Counter[str] = Counter()
         """Steps whose writes are not finished, by controller."""
+        self._closing = False
         self._writer = ObjectWriter(
             sender, sinks.own, self._under_way.start, writable=writable or Writable(), probe=probe
         )
@@ -90,12 +91,19 @@ class EffectExecutor:
         """Number of steps (and queued patches) that are not finished."""
         return len(self._under_way)
 
+    async def drain(self) -> None:
+        """Drop all further steps, and return once those under way are finished."""
+        self._closing = True
+        await self._under_way.finished()
+
     def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
-        """Start the stages of one step, without waiting for them.
+        """Start the stages of one step, without waiting for them; drops them after `drain`.
 
         Local effects before the first stage with writes are carried out before this returns; otherwise this step could
         stop a timer that the next step starts.
         """
+        if self._closing:
+            return
         step = _Step(self, controller, key, cause)
         for position, stage in enumerate(stages):
             step.carry_out_locally(stage)

@@ -12,6 +12,7 @@ import volcanoio_plugins
 import volcanoio_policies
 
 import volcanoio
+from volcanoio.cli.componentflags import flags_of
 from volcanoio.cli.main import volcanoio as root
 
 PACKAGE = Path(volcanoio.__file__).parent
@@ -19,11 +20,19 @@ ALL_CODE = (PACKAGE, *(Path(package.__path__[0]) for package in (volcanoio_plugi
 UNCLEAR = re.compile(r"\bknown are\b|\bmend(s|ed|ing)?\b|\b(has|have) waited\b|take it away\b", re.IGNORECASE)
 """Phrases that have a plain form: "valid values", "fix", "has been waiting for", "remove it"."""
 COMMANDS = {
-    "compose/simulate.py": "simulate",
-    "compose/hollow.py": "hollow-nodes",
-    "compose/installation.py": "install",
-}
-"""Files that belong to a command other than `up`."""
+    "compose/simulate": "simulate", "compose/hollow": "hollow-nodes", "compose/webhooks": "webhooks",
+    "compose/installation": "install",
+    "runtime/webhooks/": "webhooks",
+}  # fmt: skip
+"""Files, by the beginnings of their paths, that belong to a command other than `up`."""
+
+
+def options_at(path: str) -> set[str]:
+    """The options of the command to which a file belongs."""
+    command = next((name for start, name in COMMANDS.items() if path.startswith(start)), "up")
+    declared = root.commands[command].params if command in root.commands else ()
+    given = {name for parameter in declared for name in (*parameter.opts, *parameter.secondary_opts)}
+    return given | {f"--{flag.name}" for flag in flags_of(command)}
 
 
 def literals(path: Path) -> Iterator[str]:
@@ -42,8 +51,7 @@ def literals(path: Path) -> Iterator[str]:
 def test_options_in_messages_exist(room: str) -> None:
     unknown = []
     for path in sorted((PACKAGE / room).rglob("*.py")):
-        command = root.commands[COMMANDS.get(str(path.relative_to(PACKAGE)), "up")]
-        has = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        has = options_at(str(path.relative_to(PACKAGE)))
         ours = [text for text in literals(path) if not text.startswith("kubectl ")]
         named = {name for text in ours for name in re.findall(r"(?<!\S)--[a-z][a-z-]+", text)}
         unknown += [f"{path.relative_to(PACKAGE)}: {name}" for name in sorted(named - has)]

@@ -132,6 +132,10 @@ class Scheduler:
         """The last setup with which a cycle ended without a fault."""
         self._watching: frozenset[str] = frozenset()
         self._running = False
+        self._closed = anyio.Event()
+        """Set while no cycle is open."""
+        self._closed.set()
+        self._progress = 0.0
         self._next_freeze_pods = 0
         """Pod count above which `gc.freeze()` is called again."""
         if isinstance(options.configuration, Setup):
@@ -148,6 +152,14 @@ class Scheduler:
     def folded(self) -> int:
         """The seq of the newest event that `state` holds."""
         return self._folded
+
+    async def cycle_closed(self) -> None:
+        """Return once no cycle is open."""
+        await self._closed.wait()
+
+    def busy_for(self) -> float:
+        """Return the seconds since the last checkpoint of the open cycle; 0 if none is open."""
+        return 0.0 if self._closed.is_set() else self._clock.monotonic() - self._progress
 
     def configure(self, text: str) -> Configuration:
         """Use another configuration from the next cycle on.
@@ -182,7 +194,9 @@ class Scheduler:
                 dispatcher = Dispatcher(writers, tasks)
                 while True:
                     await self._until_due(inbox)
+                    self._closed, self._progress = anyio.Event(), self._clock.monotonic()
                     await self._run_cycle(dispatcher, writers.asker)
+                    self._closed.set()
         finally:
             inbox.close()
 
@@ -299,6 +313,7 @@ class Scheduler:
                     await checkpoint()  # sending a large gang takes as long as deciding it
                 self._send(point.decisions, opened, dispatcher)
                 await checkpoint()
+                self._progress = self._clock.monotonic()
                 self._metrics.resumed()
         except StopIteration as stop:
             result: CycleResult = stop.value

@@ -7,8 +7,8 @@ from typing import Any
 import click
 import pytest
 
+from volcanoio.cli.componentflags import SCHEDULING, SchedulerFlags, flags
 from volcanoio.cli.main import volcanoio
-from volcanoio.cli.schedulerflags import SchedulerFlags, scheduler_flags
 from volcanoio.cli.terminal import CommandError
 from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.framework.scheduling.settings import FeatureGate
@@ -20,7 +20,7 @@ def taken(*arguments: str) -> SchedulerFlags:
     """What a command's options come to."""
 
     @click.command()
-    @scheduler_flags
+    @flags("up", only=SCHEDULING)
     def command(**given: Any) -> SchedulerFlags:
         flags = SchedulerFlags.take(given)
         assert given == {}

@@ -1,0 +1,159 @@
+"""A component as a process: it waits for the API server, is ready, ends gracefully or at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import anyio
+import anyio.lowlevel
+import pytest
+import structlog.testing
+
+from volcanoio.compose.component import Component, ComponentSettings, EndpointSettings, Process
+from volcanoio.kube.clock import WallClock
+from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
+from volcanoio.localcluster.apiserver.http.listener import serve
+from volcanoio.localcluster.apiserver.server import ApiServer
+
+LOCAL = EndpointSettings(health=("127.0.0.1", 0), metrics=("127.0.0.1", 0), profile=("127.0.0.1", 0))
+
+
+class EagerClock(WallClock):
+    """The wall clock, whose waits between tries are over at once."""
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.lowlevel.checkpoint()
+
+
+class Work:
+    """What a component runs, as far as the test lets it."""
+
+    def __init__(self) -> None:
+        self.listed, self.flown, self.draining = anyio.Event(), anyio.Event(), anyio.Event()
+        self.busy = 0.0
+
+    async def run(self) -> None:
+        await anyio.sleep_forever()
+
+    async def synced(self) -> None:
+        await self.listed.wait()
+
+    async def drain(self) -> None:
+        self.draining.set()
+        await self.flown.wait()
+
+    def busy_for(self) -> float:
+        return self.busy
+
+
+@asynccontextmanager
+async def connection(faults: Faults | None = None) -> AsyncIterator[Connection]:
+    api = ApiServer.open(None, faults=faults)
+    async with api.running(), serve(api) as bound:
+        yield Connection(bound.url, credentials=StaticCredentials(f"Bearer {bound.token}"))
+
+
+class Running:
+    """A component that runs in the background, and its exit code."""
+
+    def __init__(self, component: Component) -> None:
+        self.component = component
+        self.code: int | None = None
+
+    async def run(self) -> None:
+        self.code = await self.component.run()
+
+    async def answer(self, path: str) -> tuple[int, str]:
+        url = f"http://127.0.0.1:{self.component.ports[path]}{path}"
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            return answer.status, await answer.text()
+
+    async def until(self, path: str, wanted: tuple[int, str]) -> None:
+        while path not in self.component.ports or await self.answer(path) != wanted:
+            await anyio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def running(connection: Connection, work: Process, *, grace: float = 60.0) -> AsyncIterator[Running]:
+    settings = ComponentSettings(name="test", endpoints=LOCAL, grace=grace)
+    component = Component(connection, settings, lambda *_: work, clock=EagerClock())
+    this = Running(component)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(this.run)
+        yield this
+    assert this.code is not None
+
+
+async def test_it_is_ready_once_everything_is_listed_and_no_longer_when_it_ends() -> None:
+    work = Work()
+    async with connection() as server, running(server, work) as this:
+        await this.until("/readyz", (500, "not everything is listed yet"))
+        work.listed.set()
+        await this.until("/readyz", (200, "ok"))
+        assert (await this.answer("/metrics"))[0] == 200
+        this.component.stop()
+        await work.draining.wait()
+        assert await this.answer("/readyz") == (500, "it is ending")
+        assert await this.answer("/livez") == (200, "ok")
+        assert this.code is None  # requests are in flight
+        work.flown.set()
+    assert this.code == 0
+
+
+async def test_a_second_signal_ends_it_at_once() -> None:
+    work = Work()
+    async with connection() as server, running(server, work) as this:
+        work.listed.set()
+        await this.until("/readyz", (200, "ok"))
+        this.component.stop()
+        await work.draining.wait()
+        this.component.stop()
+    assert this.code == 1
+
+
+async def test_requests_in_flight_are_abandoned_after_the_grace_time() -> None:
+    work = Work()
+    with structlog.testing.capture_logs() as lines:
+        async with connection() as server, running(server, work, grace=0.0) as this:
+            work.listed.set()
+            await this.until("/readyz", (200, "ok"))
+            this.component.stop()
+    assert this.code == 0
+    assert "requests are still in flight and are abandoned" in [line["event"] for line in lines]
+
+
+async def test_it_is_not_live_without_progress() -> None:
+    work = Work()
+    async with connection() as server, running(server, work) as this:
+        work.listed.set()
+        await this.until("/readyz", (200, "ok"))
+        work.busy = 61.0
+        assert await this.answer("/livez") == (500, "no progress for 61 s")
+        this.component.stop()
+        work.flown.set()
+
+
+def _failing(*, status: int) -> Faults:
+    faults = Faults()
+    for nth in (1, 2, 3):
+        faults.add(Rule("GET", "^/version$", "status", nth=nth, code=status))
+    return faults
+
+
+REFUSED = "the credentials are not accepted (Unauthorized); give a kubeconfig or token that is valid"
+
+
+@pytest.mark.parametrize(("status", "problem"), [(503, "it answers with HTTP 503"), (401, REFUSED)])
+async def test_it_waits_for_the_api_server_and_logs_why_once(status: int, problem: str) -> None:
+    work = Work()
+    work.listed.set()
+    work.flown.set()
+    with structlog.testing.capture_logs() as lines:
+        async with connection(_failing(status=status)) as server, running(server, work) as this:
+            await this.until("/readyz", (200, "ok"))
+            this.component.stop()
+    waiting = [line["problem"] for line in lines if line["event"] == "waiting for the API server"]
+    assert waiting == [problem]

@@ -1,0 +1,536 @@
+"""The flags of the components: one table for command lines, help, docs/flags.md and tests.
+
+Names and defaults are Volcano's (cmd/scheduler, cmd/controller-manager and cmd/webhook-manager, app/options); `up`,
+`demo` and `simulate` share those that concern them. `ComponentCommand` accepts Go's forms of flags. Only click and the
+standard library are imported, so that `--help` stays fast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from volcanoio import __version__
+from volcanoio.cli.terminal import ReportsErrors, UsageError
+
+if TYPE_CHECKING:
+    from volcanoio.engine.scheduling.cluster.scope import Scope
+    from volcanoio.framework.scheduling.settings import FeatureGate
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+"""The texts that Go's strconv.ParseBool accepts."""
+
+
+class Kind(NamedTuple):
+    """Type of a flag's value: its name in help texts, and the function that parses it or raises ValueError."""
+
+    metavar: str
+    parse: Callable[[str], Any]
+    is_list: bool = False
+    """Whether one value may contain several, separated by commas, and the flag may be repeated."""
+
+
+def _boolean(text: str) -> bool:
+    if text not in (*_TRUE, *_FALSE):
+        raise ValueError(f'"{text}" is neither true nor false; write one of these')
+    return text in _TRUE
+
+
+def _number(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        wanted = f"a whole number from {minimum} on" if maximum is None else f"a whole number {minimum} to {maximum}"
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f'"{text}" is not {wanted}; give one') from None
+        if number < minimum or (maximum is not None and number > maximum):
+            raise ValueError(f'"{text}" is not {wanted}; give one')
+        return number
+
+    return parse
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 <= rate < math.inf:
+        raise ValueError(f'"{text}" is not a number of requests per second; give one such as 50, or 0 for no limit')
+    return rate
+
+
+def _duration(text: str) -> float:
+    from volcanoio.model.times import parse_duration
+
+    return parse_duration(text)
+
+
+def _period(text: str) -> float:
+    if (seconds := _duration(text)) <= 0:
+        raise ValueError("it must be longer than 0; write for instance 1s")
+    return seconds
+
+
+class Address(NamedTuple):
+    """Address of a server; `host` "" is every address of the machine, `port` 0 any free port."""
+
+    host: str
+    port: int
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f'"{text}" is not an address; write HOST:PORT, or :PORT for every address of the machine')
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError(f'"{text}" is not an http(s) URL; write for instance https://127.0.0.1:6443')
+    return text.rstrip("/")
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError("a name must not be empty; give one such as volcano")
+    return text
+
+
+def _queue(text: str) -> str:
+    from volcanoio.model.validation.dns_names import subdomain_rule
+
+    if rule := subdomain_rule(text):
+        raise ValueError(f'"{text}" cannot be the name of a queue: {rule}')
+    return text
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, colon, value = text.partition(":")
+    if not key or not colon:
+        raise ValueError(f"{text} is not a label; write KEY:VALUE, as in zone:a")
+    return key.strip(), value.strip()
+
+
+def _gate(text: str) -> tuple[str, bool]:
+    name, equals, value = text.partition("=")
+    if name not in GATES:
+        from volcanoio.framework.arguments import suggestion
+
+        raise ValueError(f"{name} is unknown{suggestion(name, sorted(GATES))}")
+    if not equals or value.lower() not in ("true", "false"):
+        raise ValueError(f"{text} is not a switch; write {name}=true or {name}=false")
+    return name, value.lower() == "true"
+
+
+def _config_map(text: str) -> Any:
+    from volcanoio.runtime.loading.configmap_source import ConfigMapKey
+
+    return ConfigMapKey.parse(text)
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"there is no {text}; write {' or '.join(names)}")
+        return text
+
+    return parse
+
+
+def _sharding(text: str) -> str:
+    if text not in ("none", "hard", "soft"):
+        raise ValueError(f"there is no mode {text}; write none, the only one available yet")
+    if text != "none":
+        raise ValueError(f"{text} is not available yet; leave it at none")
+    return text
+
+
+def _leases(text: str) -> str:
+    if text != "leases":
+        raise ValueError(f"there is no lock {text}; write leases, as Kubernetes removed the others")
+    return text
+
+
+BOOL = Kind("BOOL", _boolean)
+TEXT = Kind("TEXT", str)
+PATH = Kind("PATH", Path)
+PATHS = Kind("PATH", Path, is_list=True)
+COUNT = Kind("NUMBER", _number(0))
+PORT = Kind("NUMBER", _number(1, 65535))
+DEPTH = Kind("NUMBER", _number(1))
+RATE = Kind("NUMBER", _rate)
+DURATION = Kind("DURATION", _duration)
+PERIOD = Kind("DURATION", _period)
+ADDRESS = Kind("ADDRESS", _address)
+URL = Kind("URL", _url)
+QUEUE = Kind("NAME", _queue)
+NAMES = Kind("NAME", _name, is_list=True)
+LIST = Kind("LIST", str, is_list=True)
+LABELS = Kind("KEY:VALUE", _label, is_list=True)
+GATE_LIST = Kind("NAME=BOOL", _gate, is_list=True)
+CONFIG_MAP = Kind("NAMESPACE/NAME/KEY", _config_map)
+LOG_FORMAT = Kind("json|console", _one_of("json", "console"))
+SHARDING = Kind("none", _sharding)
+LOCK = Kind("leases", _leases)
+
+GATES = {
+    "CSIStorage": False,
+    "CronVolcanoJobSupport": True,
+    "DynamicResourceAllocation": True,
+    "PodDisruptionBudgetsSupport": True,
+    "PodSchedulingReadiness": True,
+    "PriorityClass": True,
+    "QueueCommandSync": True,
+    "ResourceTopology": True,
+    "SchedulingGatesQueueAdmission": False,
+    "VolcanoJobSupport": True,
+    "WorkLoadSupport": True,
+}
+"""Volcano's feature gates and their defaults."""
+
+ADMISSION_PATHS = (
+    "/jobs/mutate,/jobs/validate,/podgroups/mutate,/pods/validate,/pods/mutate,/queues/mutate,/queues/validate"
+)
+"""Default of --enabled-admission."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag of the commands in `of`, separated by blanks.
+
+    `default` is a text as on the command line, "" for none; `defaults` are those of single commands. `without_effect`
+    says why the flag is accepted and changes nothing; "" for a flag that has an effect.
+    """
+
+    name: str
+    kind: Kind
+    default: str
+    text: str
+    of: str
+    without_effect: str = ""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    short: str = ""
+
+    @property
+    def variable(self) -> str:
+        """Name of the parameter that receives the value."""
+        return self.name.replace("-", "_")
+
+    def default_of(self, command: str) -> str:
+        """Return the default of a command."""
+        return self.defaults.get(command, self.default)
+
+
+_ALL = "scheduler controllers webhooks"
+_LOCAL = "up demo"
+_LEADING = "scheduler controllers"
+_THREADS = "one event loop does this work"
+_KLOG = "logs are lines on stderr"
+_CACHES = "each component waits until everything is listed, and is ready then"
+_NODES = "all nodes are considered"
+_NO_SHARDING = "there is no sharding-controller"
+
+FLAGS: tuple[Flag, ...] = (
+    Flag("kubeconfig", PATH, "", "Kubeconfig of the cluster; else $KUBECONFIG, ~/.kube/config, the pod's account.",
+         f"{_ALL} hollow-nodes"),
+    Flag("master", URL, "", "URL of the API server; replaces that of the kubeconfig.", f"{_ALL} hollow-nodes"),
+    Flag("kube-api-qps", RATE, "0", "Limit of requests per second to the API server; 0 for none, as the number in "
+         "flight adapts to 429 responses.", _ALL),
+    Flag("kube-api-burst", COUNT, "0", "Requests that may exceed --kube-api-qps at once; 0 for one second's.", _ALL),
+    # What is scheduled, and where
+    Flag("scheduler-name", NAMES, "volcano", "Schedule pods with this schedulerName; Jobs without one get the first.",
+         f"{_ALL} {_LOCAL} simulate"),
+    Flag("scheduler-conf", PATH, "", "Scheduler configuration: a file, or configmap:NAMESPACE/NAME/KEY.",
+         f"scheduler {_LOCAL}"),
+    Flag("scheduler-conf-configmap", CONFIG_MAP, "", "Read the configuration from this key of a ConfigMap.",
+         "scheduler"),
+    Flag("disable-default-scheduler-config", BOOL, "false", "Refuse to start with a configuration that cannot be "
+         "used, instead of using the default until it is fixed.", "scheduler"),
+    Flag("schedule-period", PERIOD, "1s", "Longest time between two cycles.", "scheduler up simulate"),
+    Flag("default-queue", QUEUE, "default", "Queue of PodGroups without a queue.", "scheduler up simulate"),
+    Flag("node-selector", LABELS, "", "Only nodes with one of these labels; several with commas.",
+         "scheduler up simulate"),
+    Flag("priority-class", BOOL, "true", "Whether PriorityClasses count.", "scheduler up simulate"),
+    Flag("csi-storage", BOOL, "true", "Whether storage capacity counts.", "scheduler up simulate"),
+    Flag("ignored-provisioners", LIST, "", "Provisioners whose volumes are ignored; several with commas.",
+         "scheduler up simulate"),
+    Flag("feature-gates", GATE_LIST, "", "Volcano's feature gates; several with commas.", f"{_ALL} up simulate"),
+    Flag("plugins-dir", PATHS, "", "Directory of scheduler and job plugins.", f"{_LEADING} {_LOCAL} simulate"),
+    Flag("ignore-unavailable-plugins", BOOL, "false", "Leave out plugins and actions that are not available yet.",
+         f"scheduler {_LOCAL} simulate"),
+    Flag("cache-dumper", BOOL, "true", "Write the scheduler's cache to a file on SIGUSR1 and SIGUSR2.", "scheduler"),
+    Flag("cache-dump-dir", PATH, "/tmp", "Directory of that file, snapshot-SECONDS.json.", "scheduler"),
+    # Controllers
+    Flag("controllers", LIST, "", "Controllers to run, separated by commas: * for all, NAME or +NAME for one, -NAME "
+         "to exclude one.", f"controllers {_LOCAL}"),
+    Flag("controller-conf", PATH, "", "Controller configuration (policies).", f"controllers {_LOCAL}"),
+    Flag("policies-dir", PATHS, "", "Directory of policies.", f"controllers {_LOCAL}"),
+    Flag("controllers-dir", PATHS, "", "Directory of controllers.", f"controllers {_LOCAL}"),
+    Flag("inherit-owner-annotations", BOOL, "true", "PodGroups of pods without a Job take volcano.sh/ annotations "
+         "from the pods' owners.", f"controllers {_LOCAL}"),
+    Flag("journal", PATH, "", "Record events and decisions in this directory.", f"{_LEADING} {_LOCAL}"),
+    # Admission
+    Flag(
+        "enabled-admission",
+        LIST,
+        ADMISSION_PATHS,
+        "Paths of the webhooks to serve, separated by commas.",
+        "webhooks",
+    ),
+    Flag("admission-conf", PATH, "", "Configuration of resource groups.", "webhooks"),
+    Flag("listen-address", ADDRESS, ":8080", "Address of /metrics.", _LEADING, defaults={"controllers": ":8081"}),
+    Flag("enable-metrics", BOOL, "false", "Serve metrics at --listen-address.", _LEADING),
+    Flag("enable-pprof", BOOL, "false", "Serve /debug/profile?seconds=N at --listen-address: sampled stacks.",
+         _LEADING),
+    Flag("healthz-address", ADDRESS, ":11251", "Address of /healthz, /livez and /readyz.", f"{_ALL} hollow-nodes"),
+    Flag("enable-healthz", BOOL, "false", "Serve them.", f"{_ALL} hollow-nodes"),
+    Flag("ca-cert-file", PATH, "", "CA of clients. With this and the next two flags, endpoints are served by HTTPS.",
+         _LEADING),
+    Flag("tls-cert-file", PATH, "", "Certificate of these endpoints.", _LEADING),
+    Flag("tls-private-key-file", PATH, "", "Its key.", _LEADING),
+    Flag("graceful-shutdown-time", DURATION, "20s", "Longest time for requests in flight after SIGTERM.", _LEADING),
+    # Leader election
+    Flag("leader-elect", BOOL, "true", "Run only while holding a Lease.", _LEADING),
+    Flag("leader-elect-lease-duration", PERIOD, "15s", "Time after which others may take a Lease that was not "
+         "renewed.", _LEADING),
+    Flag("leader-elect-renew-deadline", PERIOD, "10s", "Time after the last renewal at which the leader stops.",
+         _LEADING),
+    Flag("leader-elect-retry-period", PERIOD, "2s", "Time between attempts to take or renew the Lease.", _LEADING),
+    Flag("leader-elect-resource-lock", LOCK, "leases", "Kind of the lock.", _LEADING),
+    Flag("leader-elect-resource-name", TEXT, "", "Name of the Lease; that of the first --scheduler-name if empty.",
+         _LEADING, defaults={"controllers": "vc-controller-manager"}),
+    Flag("leader-elect-resource-namespace", TEXT, "volcano-system", "Namespace of the Lease.", _LEADING),
+    Flag("lock-object-namespace", TEXT, "", "The same, Volcano's older name; this one wins.", _LEADING),
+    # Logs
+    Flag("v", COUNT, "0", "Log level: 0 to 3 for info, 4 and above for debug.", _ALL, short="v"),
+    Flag("log-format", LOG_FORMAT, "", "Format of log lines; json unless stderr is a terminal.",
+         f"{_ALL} hollow-nodes"),
+    # Without effect
+    Flag("resync-period", DURATION, "0", "", "scheduler", "watches are resumed without loss"),
+    Flag("resource-sync-timeout", DURATION, "60s", "", "scheduler", _CACHES),
+    Flag("minimum-feasible-nodes", COUNT, "100", "", "scheduler up simulate", _NODES),
+    Flag("minimum-percentage-nodes-to-find", COUNT, "5", "", "scheduler up simulate", _NODES),
+    Flag("percentage-nodes-to-find", COUNT, "0", "", "scheduler up simulate", _NODES),
+    Flag("node-worker-threads", COUNT, "20", "", "scheduler", _THREADS),
+    Flag("gate-removal-worker-num", COUNT, "5", "", "scheduler", _THREADS),
+    Flag("custom-resource-gvr", LIST, "", "", "scheduler", "plugins declare the kinds that they read"),
+    Flag("scheduler-sharding-mode", SHARDING, "none", "", "scheduler up simulate", _NO_SHARDING),
+    Flag("scheduler-sharding-name", TEXT, "volcano", "", "scheduler up simulate", _NO_SHARDING),
+    *(
+        Flag(f"worker-threads{queue}", COUNT, number, "", "controllers", _THREADS)
+        for queue, number in (("", "3"), ("-for-cronjob", "3"), ("-for-podgroup", "5"), ("-for-queue", "5"),
+                              ("-for-gc", "1"))
+    ),
+    Flag("max-requeue-num", COUNT, "15", "", "controllers", "a failed write is retried with back-off"),
+    Flag("scheduler-configs", LIST, "", "", "controllers", _NO_SHARDING),
+    Flag("shard-sync-period", DURATION, "60s", "", "controllers", _NO_SHARDING),
+    Flag("enable-node-event-trigger", BOOL, "true", "", "controllers", _NO_SHARDING),
+    Flag("sharding-configmap", TEXT, "volcano-sharding-configmap", "", "controllers", _NO_SHARDING),
+    Flag("sharding-configmap-namespace", TEXT, "volcano-system", "", "controllers", _NO_SHARDING),
+    *(
+        Flag(name, kind, default, "", _ALL, _KLOG)
+        for name, kind, default in (
+            ("logtostderr", BOOL, "true"), ("alsologtostderr", BOOL, "false"), ("log-dir", TEXT, ""),
+            ("log-file", TEXT, ""), ("log-file-max-size", COUNT, "1800"), ("log-backtrace-at", TEXT, ":0"),
+            ("log-flush-frequency", DURATION, "5s"), ("add-dir-header", BOOL, "false"), ("one-output", BOOL, "false"),
+            ("skip-headers", BOOL, "false"), ("skip-log-headers", BOOL, "false"), ("stderrthreshold", TEXT, "2"),
+            ("legacy-stderr-threshold-behavior", BOOL, "true"), ("vmodule", TEXT, ""),
+        )
+    ),
+)  # fmt: skip
+"""All flags, in the order of help texts."""
+
+
+def flags_of(command: str) -> tuple[Flag, ...]:
+    """Return the flags of a command."""
+    return tuple(flag for flag in FLAGS if command in flag.of.split())
+
+
+class _Value(click.ParamType[Any]):
+    """Value of a flag; an invalid one raises UsageError with the flag's name, the rule and the next step."""
+
+    def __init__(self, flag: Flag) -> None:
+        self.name = flag.kind.metavar
+        self._flag = flag
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
+        """Return the parsed value; a list for a flag with several."""
+        if not isinstance(value, str):
+            return value
+        kind = self._flag.kind
+        try:
+            if not kind.is_list:
+                return kind.parse(value)
+            return [kind.parse(entry.strip()) for entry in value.split(",") if entry.strip() or kind is NAMES]
+        except ValueError as error:
+            raise UsageError(f"--{self._flag.name}: {error}") from None
+
+
+def _collected(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ARG001
+    """Return the values of a flag that was repeated as one tuple."""
+    return tuple(entry for entries in value or () for entry in entries)
+
+
+def _option(flag: Flag, command: str) -> Decorator:
+    """Return a flag as click's option; "" as default means None for a single value."""
+    names = [f"-{flag.short}"] if flag.short else []
+    kind, default = flag.kind, flag.default_of(command)
+    given: dict[str, Any] = {"type": _Value(flag), "metavar": kind.metavar, "show_default": bool(default)}
+    if kind.is_list:
+        given |= {"multiple": True, "callback": _collected, "default": (default,) if default else ()}
+    else:
+        given |= {"default": default if default or kind is TEXT else None}
+    if kind is BOOL:
+        given |= {"is_flag": False, "flag_value": "true"}
+    text = flag.text or f"Accepted without effect: {flag.without_effect}."
+    return click.option(
+        *names, f"--{flag.name}", flag.variable, help=text, expose_value=not flag.without_effect, **given
+    )
+
+
+def options(*decorators: Decorator) -> Decorator:
+    """Combine options that several commands share, in their order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(decorators):
+            command = option(command)
+        return command
+
+    return add
+
+
+def flags(command: str, *, without: Sequence[str] = (), only: Sequence[str] = ()) -> Decorator:
+    """Return the flags of a command as options, without some or only some of them."""
+    chosen = [flag for flag in flags_of(command) if flag.name not in without and (not only or flag.name in only)]
+    return options(*(_option(flag, command) for flag in chosen))
+
+
+SCHEDULING = tuple(flag.name for flag in flags_of("simulate") if "demo" not in flag.of.split())
+"""Flags of Volcano's scheduler that `up` and `simulate` share and `demo` does not have."""
+
+
+def notes(context: click.Context) -> tuple[str, ...]:
+    """Return one line per reason about the given flags without effect."""
+    reasons: dict[str, list[str]] = {}
+    for flag in FLAGS:
+        source = context.get_parameter_source(flag.variable) if flag.without_effect else None
+        if source is click.core.ParameterSource.COMMANDLINE and flag.without_effect != _KLOG:
+            reasons.setdefault(flag.without_effect, []).append(f"--{flag.name}")
+    return tuple(f"{', '.join(names)}: without effect, as {reason}" for reason, names in reasons.items())
+
+
+class ComponentCommand(ReportsErrors, click.Command):
+    """A command that accepts flags in Go's forms: `-flag`, `--flag`, `--flag=true`, `_` for `-`, the last one wins.
+
+    The word `2>&1` is ignored: the charts of Volcano pass it, as if a shell read the command.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line; raises UsageError for an unknown flag or a word that is not a flag."""
+        return super().parse_args(ctx, self._normalized(ctx, args))
+
+    def _normalized(self, context: click.Context, words: Sequence[str]) -> list[str]:
+        known = {
+            name.lstrip("-"): option
+            for option in self.get_params(context)
+            if isinstance(option, click.Option)
+            for name in option.opts
+        }
+        found: list[str] = []
+        waiting = iter(words)
+        for word in waiting:
+            if word == "2>&1":
+                continue
+            name, equals, value = word.lstrip("-").partition("=")
+            name = name.replace("_", "-")
+            if word.startswith("-v") and word[2:].isdecimal():  # -v3
+                name, equals, value = "v", "=", word[2:]
+            if not word.startswith("-") or not name:
+                msg = f'"{word}" is not a flag; write --NAME=VALUE, a switch as --NAME=false'
+                raise UsageError(f"{msg}; {context.command_path} --help lists the flags")
+            if name not in known:
+                from volcanoio.framework.arguments import suggestion
+
+                near = suggestion(name, list(known))
+                near = near.replace('"', "").replace("you mean ", "you mean --") if "did you mean" in near else ""
+                raise UsageError(f"--{name}: there is no such flag{near}; {context.command_path} --help lists all")
+            option = known[name]
+            if not equals and not (option.is_flag or option.flag_value == "true"):
+                value = next(waiting, None)  # type: ignore[assignment]
+                if value is None:
+                    raise UsageError(f"--{name}: its value is missing; write --{name}={option.metavar}")
+                equals = "="
+            longest = max(option.opts, key=len)
+            found.append(f"{longest}={value}" if equals else longest)
+        return found
+
+
+def version_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add Volcano's --version."""
+
+    def show(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
+        if value:
+            print(f"volcanoio {__version__}")
+            context.exit()
+
+    flag = Flag("version", BOOL, "false", "Print the version and exit.", "")
+    return click.option(
+        "--version", type=_Value(flag), is_flag=False, flag_value="true", default="false", is_eager=True,
+        expose_value=False, callback=show, show_default=False, metavar="", help=flag.text,
+    )(command)  # fmt: skip
+
+
+class SchedulerFlags(NamedTuple):
+    """Values of the flags in SCHEDULING. `period` is in seconds, `notes` contains flags without effect."""
+
+    default_queue: str
+    period: float
+    scope: Scope | None
+    feature_gates: frozenset[FeatureGate]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def take(cls, given: dict[str, Any]) -> SchedulerFlags:
+        """Remove the flags from the options of the current command, and return what they mean."""
+        from volcanoio.framework.scheduling.settings import FeatureGate
+
+        gates = GATES | dict(given.pop("feature_gates"))
+        said = notes(click.get_current_context())
+        effective = {"PodDisruptionBudgetsSupport", "PriorityClass", *FeatureGate}
+        return cls(
+            default_queue=given.pop("default_queue"),
+            period=given.pop("schedule_period"),
+            scope=_scope(given, gates),
+            feature_gates=frozenset(gate for gate in FeatureGate if gates[gate]),
+            notes=(*said, *gate_notes(gates, effective)),
+        )
+
+
+def gate_notes(gates: Mapping[str, bool], effective: Collection[str]) -> tuple[str, ...]:
+    """Return a line about the gates that differ from their default without effect."""
+    changed = [name for name, on in gates.items() if on is not GATES[name] and name not in effective]
+    return (f"--feature-gates: {', '.join(changed)}: without effect here",) if changed else ()
+
+
+def _scope(given: dict[str, Any], gates: Mapping[str, bool]) -> Scope | None:
+    from volcanoio.engine.scheduling.cluster.scope import Scope
+    from volcanoio.model import kinds
+
+    without = []
+    if not (given.pop("priority_class") and gates["PriorityClass"]):
+        without.append(kinds.PRIORITY_CLASS.resource)
+    if not given.pop("csi_storage"):
+        without += [kinds.CSI_DRIVER.resource, kinds.CSI_CAPACITY.resource]
+    if not gates["PodDisruptionBudgetsSupport"]:
+        without.append(kinds.PDB.resource)
+    scope = Scope(tuple(without), given.pop("node_selector"), given.pop("ignored_provisioners"))
+    return scope if scope != Scope() else None

@@ -1,0 +1,205 @@
+"""Commands that run one component in a cluster: `volcanoio scheduler` and `volcanoio controllers`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import click
+import structlog
+
+from volcanoio.cli.componentflags import GATES, SchedulerFlags, gate_notes, notes
+from volcanoio.cli.terminal import UsageError, sole_error
+from volcanoio.compose.component import (
+    Build,
+    Component,
+    ComponentSettings,
+    ConnectionSettings,
+    EndpointSettings,
+    run_until_signal,
+)
+from volcanoio.compose.controllers import ControllerManager, ControllerSettings
+from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
+from volcanoio.engine.scheduling.cluster.state import StateOptions
+from volcanoio.engine.scheduling.config.configuration import ConfigurationError as SchedulerConfigurationError
+from volcanoio.kube.clock import WallClock
+from volcanoio.kube.kubeconfig import ConfigError
+from volcanoio.kube.leader_election import Leadership, LeaseSettings, LeaseSettingsError
+from volcanoio.kube.transport import Transport
+from volcanoio.runtime import logs
+from volcanoio.runtime.endpoints import EndpointError, TlsFiles
+from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
+from volcanoio.runtime.loading.mounted_files import MountError
+from volcanoio.runtime.loading.registry import PluginError, discover
+from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.policies.configuration import ConfigurationError
+
+_log = structlog.get_logger(__name__)
+_DEBUG = 4
+"""Value of -v from which debug lines are logged, as in Volcano."""
+
+
+def set_up_logs(given: dict[str, Any]) -> None:
+    """Set up logs as the flags of logs describe, and log which flags have no effect."""
+    form: Literal["json", "console"] = given.pop("log_format") or ("console" if sys.stderr.isatty() else "json")
+    logs.set_up(form=form, level="debug" if given.pop("v") >= _DEBUG else "info")
+    for note in notes(click.get_current_context()):
+        _log.info("flag without effect", note=note)
+
+
+def run_scheduler(**given: Any) -> int:
+    """Run the scheduler until a signal; returns the exit code. Raises CommandError."""
+    set_up_logs(given)
+    connection, component = _component("volcano-scheduler", given)
+    flags = SchedulerFlags.take(given)
+    file, config_map = _configuration(given)
+    with _command_errors(file):
+        schedulers = given["scheduler_name"]
+        settings = SchedulerSettings(
+            registry=discover(plugins_dirs=given["plugins_dir"]),
+            configuration=_text("--scheduler-conf", file),
+            configuration_file=file,
+            configuration_map=config_map,
+            plugins_dirs=given["plugins_dir"],
+            ignore_unavailable=given["ignore_unavailable_plugins"],
+            period=flags.period,
+            state=StateOptions(
+                scheduler_names=frozenset(schedulers),
+                default_queue=flags.default_queue,
+                feature_gates=flags.feature_gates,
+                scope=flags.scope,
+            ),
+            journal=given["journal"],
+        )
+
+        def build(transport: Transport, probe: PrometheusProbe, leader: Leadership | None) -> SchedulerProcess:
+            return SchedulerProcess(transport, clock=WallClock(), settings=settings, probe=probe, leadership=leader)
+
+        return anyio.run(_run, connection, component, build)
+
+
+def run_controllers(**given: Any) -> int:
+    """Run the controllers until a signal; returns the exit code. Raises CommandError."""
+    set_up_logs(given)
+    connection, component = _component("volcano-controllers", given)
+    gates = GATES | dict(given["feature_gates"])
+    for note in gate_notes(gates, _GATED.keys()):
+        _log.info("flag without effect", note=note)
+    file = given["controller_conf"]
+    with _command_errors(file):
+        registry = discover(
+            plugins_dirs=given["plugins_dir"],
+            policies_dirs=given["policies_dir"],
+            controllers_dirs=given["controllers_dir"],
+        )
+        settings = ControllerSettings(
+            registry=registry,
+            configuration=_text("--controller-conf", file) or "",
+            configuration_file=file,
+            policies_dirs=given["policies_dir"],
+            controllers_dirs=given["controllers_dir"],
+            plugins_dirs=given["plugins_dir"],
+            controllers=_selected(given["controllers"], gates),
+            scheduler_names=given["scheduler_name"],
+            inherit_owner_annotations=given["inherit_owner_annotations"],
+            journal=given["journal"],
+        )
+
+        def build(transport: Transport, probe: PrometheusProbe, leader: Leadership | None) -> ControllerManager:
+            return ControllerManager(transport, clock=WallClock(), settings=settings, probe=probe, leadership=leader)
+
+        return anyio.run(_run, connection, component, build)
+
+
+_GATED = {"CronVolcanoJobSupport": "cronjob-controller", "VolcanoJobSupport": "job-controller"}
+"""Feature gates that switch a controller off."""
+
+
+def _selected(entries: tuple[str, ...], gates: dict[str, bool]) -> tuple[str, ...]:
+    """Return the list of controllers, without those whose gate is off."""
+    off = {controller for gate, controller in _GATED.items() if not gates[gate]}
+    kept = [entry for entry in entries if entry.lstrip("+-") not in off]
+    return (*(kept or ["*", "-sharding-controller"]), *(f"-{name}" for name in sorted(off)))
+
+
+async def _run(connection: ConnectionSettings, settings: ComponentSettings, build: Build) -> int:
+    return await run_until_signal(Component(await connection.load(), settings, build))
+
+
+def _component(name: str, given: dict[str, Any]) -> tuple[ConnectionSettings, ComponentSettings]:
+    """Return the settings that all components have; raises UsageError."""
+    files = {flag: given[flag.replace("-", "_")] for flag in ("ca-cert-file", "tls-cert-file", "tls-private-key-file")}
+    missing = [flag for flag, path in files.items() if path is None]
+    if missing and len(missing) < len(files):
+        raise UsageError(f"--{missing[0]} is missing: HTTPS needs the three files; give it, or none of them")
+    metrics, health = given["listen_address"], given["healthz_address"]
+    endpoints = EndpointSettings(
+        health=health if given["enable_healthz"] else None,
+        metrics=metrics if given["enable_metrics"] else None,
+        profile=metrics if given["enable_pprof"] else None,
+        tls=None if missing else TlsFiles(*files.values()),
+    )
+    connection = ConnectionSettings(kubeconfig=given["kubeconfig"], master=given["master"] or "")
+    settings = ComponentSettings(
+        name=name, endpoints=endpoints, lease=_lease(given), grace=given["graceful_shutdown_time"]
+    )
+    return connection, settings
+
+
+def _lease(given: dict[str, Any]) -> LeaseSettings | None:
+    """Return the lease to compete for, None without leader election; raises UsageError."""
+    if not given["leader_elect"]:
+        return None
+    try:
+        return LeaseSettings(
+            name=given["leader_elect_resource_name"] or given["scheduler_name"][0],
+            namespace=given["lock_object_namespace"] or given["leader_elect_resource_namespace"],
+            duration=given["leader_elect_lease_duration"],
+            renew_deadline=given["leader_elect_renew_deadline"],
+            retry_period=given["leader_elect_retry_period"],
+        )
+    except LeaseSettingsError as error:
+        raise UsageError(f"--{error}") from None
+
+
+def _configuration(given: dict[str, Any]) -> tuple[Path | None, ConfigMapKey | None]:
+    """Return the source of the scheduler's configuration, a file or a ConfigMap; raises UsageError."""
+    file, config_map = given["scheduler_conf"], given["scheduler_conf_configmap"]
+    if file is not None and str(file).startswith(PREFIX):
+        try:
+            file, config_map = None, config_map or ConfigMapKey.parse(str(file))
+        except ValueError as error:
+            raise UsageError(f"--scheduler-conf: {error}") from None
+    if file is not None and config_map is not None:
+        raise UsageError("--scheduler-conf and --scheduler-conf-configmap exclude each other; give one of them")
+    return file, config_map
+
+
+def _text(flag: str, file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{flag}: {file}: {error.strerror}; give the path of a YAML file") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{flag}: {file}: not UTF-8 text; give a YAML file") from None
+
+
+@contextmanager
+def _command_errors(file: Path | None) -> Iterator[None]:
+    """Convert errors of configuration, plugins, connection and addresses to UsageErrors."""
+    try:
+        yield
+    except Exception as error:
+        problem = sole_error(error)
+        if isinstance(problem, SchedulerConfigurationError | ConfigurationError):
+            lines = str(problem).splitlines()
+            raise UsageError("\n".join(f"{file}: {line}" for line in lines) if file else problem) from None
+        if isinstance(problem, ConfigError | EndpointError | PluginError | MountError):
+            raise UsageError(problem) from None
+        raise
