@@ -4,9 +4,29 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+from hypothesis import given
+from hypothesis.strategies import none
+
 from tests.examples import load_profile
 
 load_profile()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _random_generator() -> None:
+    """Have hypothesis register its random generator before any test.
+
+    It looks for references to it then, and finds none after `gc.freeze()`, which the programs call: the first property
+    test of a worker would fail if a test with such a program had run there before.
+    """
+
+    @given(none())
+    def begin(nothing: None) -> None:
+        pass
+
+    begin()
+
 
 # A shell that runs us in the background, or nohup, has these ignored, and so would our children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
