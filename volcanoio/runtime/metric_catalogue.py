@@ -404,6 +404,29 @@ _WEBHOOKS = (
         WEBHOOKS,
         known={"path": DEFAULT_PATHS},
     ),
+    Metric(
+        "volcanoio_admission_certificate_expiry_timestamp_seconds",
+        GAUGE,
+        "when the serving certificate expires",
+        (),
+        WEBHOOKS,
+    ),
+    Metric("volcanoio_admission_config_valid", GAUGE, "1 while --admission-conf is valid, else 0", (), WEBHOOKS),
+    Metric(
+        "volcanoio_admission_config_reloads_total",
+        COUNTER,
+        "changes of --admission-conf that took effect or were refused",
+        ("result",),
+        WEBHOOKS,
+        known={"result": ("success", "failure")},
+    ),
+    Metric(
+        "volcanoio_admission_config_last_reload_timestamp_seconds",
+        GAUGE,
+        "when --admission-conf took effect",
+        (),
+        WEBHOOKS,
+    ),
 )
 CATALOGUE: Mapping[str, Metric] = {
     metric.name: metric

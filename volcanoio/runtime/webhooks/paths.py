@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,21 +18,11 @@ from volcanoio.engine.admission.request import AdmissionSettings
 from volcanoio.engine.admission.resource_groups import membership_condition
 from volcanoio.framework.arguments import suggestion
 from volcanoio.model import kinds, names
-from volcanoio.model.base import Manifest
+from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
-CONFIGURATION_PREFIX = "volcano-admission-service"
-"""Start of the names of webhook configurations; the path follows, with `-` for `/`."""
 TIMEOUT_SECONDS = 10
 """Seconds that the API server waits for a review, as in Volcano."""
-MUTATING = Kind(
-    "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations",
-    kinds.CONFIG_MAP.type, False, False,
-)  # fmt: skip
-VALIDATING = Kind(
-    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations",
-    kinds.CONFIG_MAP.type, False, False,
-)  # fmt: skip
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "volcanoio-webhook-manager"
 """Value of `MANAGED_BY` on objects that the webhook manager created and keeps up to date."""
@@ -44,16 +35,24 @@ _CHANGED_ANNOTATIONS = (
 )
 
 
+class WebhookConfiguration(ApiObject):
+    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+
+    webhooks: tuple[Manifest, ...] = ()
+    """The webhooks, with every field."""
+
+
+_GROUP = "admissionregistration.k8s.io"
+MUTATING, VALIDATING = (
+    Kind(_GROUP, "v1", f"{verb}WebhookConfiguration", plural, WebhookConfiguration, False, False)
+    for verb, plural in (
+        ("Mutating", "mutatingwebhookconfigurations"), ("Validating", "validatingwebhookconfigurations")
+    )
+)  # fmt: skip
+
+
 class PathError(ValueError):
     """A path that is not served; the message contains the field, the rule and the next step."""
-
-
-class Target(NamedTuple):
-    """Where the API server finds the webhooks: a Service of a namespace, or the base of a URL."""
-
-    namespace: str = names.SYSTEM_NAMESPACE
-    service: str = "volcano-admission-service"
-    url: str = ""
 
 
 class WebhookPath(NamedTuple):
@@ -72,11 +71,6 @@ class WebhookPath(NamedTuple):
     def kind(self) -> Kind:
         """The kind of the webhook's configuration."""
         return MUTATING if self.is_mutating else VALIDATING
-
-    @property
-    def configuration_name(self) -> str:
-        """The name of the webhook's configuration."""
-        return CONFIGURATION_PREFIX + self.path.replace("/", "-")
 
     @property
     def webhook_name(self) -> str:
@@ -120,6 +114,30 @@ PATHS: Mapping[str, WebhookPath] = {
 rights to queues."""
 DEFAULT_PATHS = tuple(PATHS)
 """The paths that are served by default: all of them. Volcano's default omits some."""
+
+
+class Target(NamedTuple):
+    """The webhooks to register, and where the API server finds them: a Service, or (if given) the base of a URL.
+
+    The Service's name also begins the names of the webhook configurations. With `creates`, missing configurations are
+    created; else they are waited for, as in Volcano.
+    """
+
+    namespace: str = names.SYSTEM_NAMESPACE
+    service: str = "volcano-admission-service"
+    url: str = ""
+    creates: bool = True
+    rows: tuple[WebhookPath, ...] = tuple(PATHS.values())
+
+    def configuration_name(self, path: str) -> str:
+        """Return the name of a path's webhook configuration."""
+        return self.service + path.replace("/", "-")
+
+    def server_names(self) -> tuple[str, ...]:
+        """Return the names that the serving certificate is for, last the one by which API servers connect."""
+        service = (self.service, f"{self.service}.{self.namespace}", f"{self.service}.{self.namespace}.svc")
+        host = urlsplit(self.url).hostname if self.url else None
+        return (*service, host) if host else service
 
 
 def parse_paths(text: str) -> tuple[WebhookPath, ...]:
@@ -178,7 +196,7 @@ def configuration(row: WebhookPath, target: Target, settings: AdmissionSettings,
     return {
         "apiVersion": row.kind.api_version,
         "kind": row.kind.kind,
-        "metadata": {"name": row.configuration_name, "labels": {MANAGED_BY: MANAGER}},
+        "metadata": {"name": target.configuration_name(row.path), "labels": {MANAGED_BY: MANAGER}},
         "webhooks": [webhook],
     }
 

@@ -6,7 +6,7 @@ the API server, so that a Job may be created immediately after its Queue (Volcan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -21,13 +21,23 @@ from volcanoio.engine.admission.queue_rights import (
     used_queues,
 )
 from volcanoio.engine.admission.request import AdmissionSettings, Read, Review, ReviewRequest, User
+from volcanoio.engine.admission.resource_groups import AdmissionConfError, ResourceGroup, parse_admission_conf
 from volcanoio.engine.admission.review import reads_for_defaults, reads_for_review, review, with_defaults
+from volcanoio.framework.probe import Probe
 from volcanoio.kube.client import Client
+from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import NotFound, check
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
+from volcanoio.runtime.loading.mounted_files import MountError
+from volcanoio.runtime.loading.reloading import (
+    ConfigurationReloader,
+    ReloadMetrics,
+    SourceContent,
+    WatchedConfiguration,
+)
 
 
 class RightsSource(Protocol):
@@ -149,6 +159,38 @@ async def _missing_rights(
     wanted = required_rights(used_queues(request, snapshot), snapshot)
     reasons = [await rights.refusal(asked, right) for right in wanted]
     return tuple(right.refusal(user, reason) for right, reason in zip(wanted, reasons, strict=True) if reason)
+
+
+class ResourceGroupReloader(ConfigurationReloader[tuple[ResourceGroup, ...]]):
+    """Puts changes of `--admission-conf` into force; `changed` is called with the new groups."""
+
+    what = "the admission configuration"
+    when = "with the next pod"
+    metrics = ReloadMetrics(
+        "volcanoio_admission_config_valid", "volcanoio_admission_config_reloads_total",
+        "volcanoio_admission_config_last_reload_timestamp_seconds",
+    )  # fmt: skip
+    refusals = (AdmissionConfError, MountError)
+
+    def __init__(
+        self,
+        watched: WatchedConfiguration,
+        changed: Callable[[tuple[ResourceGroup, ...]], None],
+        *,
+        clock: Clock,
+        probe: Probe,
+    ) -> None:
+        super().__init__(watched, clock=clock, probe=probe)
+        self._changed = changed
+
+    def make(self, seen: SourceContent, *, mounted_changed: bool) -> tuple[ResourceGroup, ...]:
+        """Parse the file. Raises AdmissionConfError."""
+        del mounted_changed
+        return parse_admission_conf(seen.text or "")
+
+    def take_over(self, made: tuple[ResourceGroup, ...]) -> None:
+        """Pass the groups on."""
+        self._changed(made)
 
 
 class _Listing(msgspec.Struct):

@@ -1,0 +1,227 @@
+"""Every path over TLS: what is patched, what is denied, and which requests are no reviews."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+from volcanoio_plugins.job.mpi import MpiPlugin
+from volcanoio_plugins.job.ssh import SshPlugin
+from volcanoio_plugins.job.svc import SvcPlugin
+
+from tests.unit.kube.scripted import Call
+from tests.unit.webhooks.serving import hooks, patch_of, review_body, trusting
+from volcanoio.engine.admission.request import AdmissionSettings
+from volcanoio.engine.admission.resource_groups import ResourceGroup
+from volcanoio.kube.transport import Response, TransportError
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.kinds import Kind
+from volcanoio.runtime.webhooks.certificates import create, load_into
+from volcanoio.runtime.webhooks.paths import DEFAULT_PATHS, PathError, parse_paths
+
+PLUGINS = {plugin.name: plugin for plugin in (MpiPlugin, SshPlugin, SvcPlugin)}
+GATE = "scheduling.volcano.sh/queue-allocation-gate"
+SETTINGS = AdmissionSettings(
+    job_plugins=PLUGINS,
+    gated_schedulers=("volcano",),
+    resource_groups=(ResourceGroup(name="gpu", namespaces=("team",), labels={"type": "gpu"}),),
+)
+
+
+def task(**more: Any) -> Manifest:
+    return {"replicas": 2, "template": {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}, **more}
+
+
+def job(name: str = "j", **spec: Any) -> Manifest:
+    return {"metadata": {"name": name, "namespace": "team"}, "spec": {"tasks": [task()], **spec}}
+
+
+def pod(annotations: dict[str, str], **spec: Any) -> Manifest:
+    metadata = {"name": "p", "namespace": "team", "annotations": annotations}
+    return {"metadata": metadata, "spec": {"schedulerName": "volcano", "containers": [], **spec}}
+
+
+def named(spec: Manifest, name: str = "x") -> Manifest:
+    return {"metadata": {"name": name, "namespace": "team"}, "spec": spec}
+
+
+async def test_jobs_mutate() -> None:
+    async with hooks(SETTINGS) as server:
+        response = await server.review("/jobs/mutate", kinds.JOB, job(plugins={"mpi": []}))
+        assert patch_of(response) == [
+            {"op": "add", "path": "/spec/maxRetry", "value": 3},
+            {"op": "add", "path": "/spec/minAvailable", "value": 2},
+            {"op": "add", "path": "/spec/plugins/ssh", "value": []},
+            {"op": "add", "path": "/spec/plugins/svc", "value": []},
+            {"op": "add", "path": "/spec/queue", "value": "default"},
+            {"op": "add", "path": "/spec/schedulerName", "value": "volcano"},
+            {"op": "add", "path": "/spec/tasks/0/maxRetry", "value": 3},
+            {"op": "add", "path": "/spec/tasks/0/minAvailable", "value": 2},
+            {"op": "add", "path": "/spec/tasks/0/name", "value": "default0"},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "manifest", "patch"),
+    [
+        (
+            "/queues/mutate",
+            kinds.QUEUE,
+            named({"weight": 0}),
+            [
+                {"op": "add", "path": "/spec/reclaimable", "value": True},
+                {"op": "replace", "path": "/spec/weight", "value": 1},
+            ],
+        ),
+        (
+            "/pods/mutate",
+            kinds.POD,
+            pod({GATE: "true"}),
+            [
+                {"op": "add", "path": "/spec/nodeSelector", "value": {"type": "gpu"}},
+                {"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]},
+            ],
+        ),
+        ("/podgroups/mutate", kinds.POD_GROUP, named({"queue": "q"}), []),
+    ],
+)
+async def test_other_objects_are_patched(path: str, kind: Kind, manifest: Manifest, patch: list[Manifest]) -> None:
+    async with hooks(SETTINGS) as server:
+        response = await server.review(path, kind, manifest)
+        assert patch_of(response) == patch
+        assert ("patchType" in response) is bool(patch)
+
+
+async def test_podgroups_mutate_takes_the_queue_of_the_namespace() -> None:
+    async with hooks() as server:
+        response = await server.review("/podgroups/mutate", kinds.POD_GROUP, named({"queue": "default"}))
+        assert patch_of(response) == [{"op": "replace", "path": "/spec/queue", "value": "q"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "manifest"),
+    [
+        ("/jobs/validate", kinds.JOB, job(queue="q")),
+        ("/podgroups/validate", kinds.POD_GROUP, named({"queue": "q"})),
+        ("/queues/validate", kinds.QUEUE, named({"weight": 1, "reclaimable": True})),
+        ("/pods/validate", kinds.POD, pod({"volcano.sh/jdb-min-available": "1"})),
+        ("/hypernodes/validate", kinds.HYPER_NODE, named({"members": [{"type": "Node"}]})),
+        ("/jobflows/validate", kinds.JOB_FLOW, named({"flows": [{"name": "a"}]})),
+        ("/jobflows/validate", kinds.JOB_TEMPLATE, named(job()["spec"])),
+        ("/cronjobs/validate", kinds.CRON_JOB, named({"schedule": "@daily", "jobTemplate": {"spec": job()["spec"]}})),
+    ],
+)
+async def test_good_objects_are_allowed(path: str, kind: Kind, manifest: Manifest) -> None:
+    async with hooks(SETTINGS) as server:
+        assert await server.review(path, kind, manifest) == {"allowed": True}
+        assert await server.review(path, kind, manifest, old=manifest, dryRun=True) == {"allowed": True}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "manifest", "message"),
+    [
+        ("/podgroups/validate", kinds.POD_GROUP, named({"queue": "absent"}), "spec.queue: unable to find queue"),
+        ("/queues/validate", kinds.QUEUE, named({"weight": 1, "parent": "absent"}), "spec.parent: failed"),
+        ("/pods/validate", kinds.POD, pod({"volcano.sh/jdb-min-available": "0"}), "metadata.annotations[volcano"),
+        ("/hypernodes/validate", kinds.HYPER_NODE, named({"members": []}), "spec.members: member must"),
+        (
+            "/jobflows/validate",
+            kinds.JOB_FLOW,
+            named({"flows": [{"name": "a", "dependsOn": {"targets": ["b"]}}]}),
+            "spec.flows[0].dependsOn.targets",
+        ),
+        ("/cronjobs/validate", kinds.CRON_JOB, named({"schedule": "never"}), "spec.schedule: schedule is not a valid"),
+        ("/jobs/validate", kinds.QUEUE, named({}), "/jobs/validate reviews jobs.batch.volcano.sh, not queues.sched"),
+    ],
+)  # fmt: skip
+async def test_bad_objects_are_denied(path: str, kind: Kind, manifest: Manifest, message: str) -> None:
+    async with hooks() as server:
+        response = await server.review(path, kind, manifest)
+        status = response["status"]
+        assert (response["allowed"], status["code"], status["reason"]) == (False, 403, "Forbidden")
+        assert message in status["message"]
+
+
+async def test_all_problems_of_a_job_are_reported() -> None:
+    async with hooks() as server:
+        response = await server.review("/jobs/validate", kinds.JOB, job(minAvailable=3, queue="absent"))
+        _, *lines = response["status"]["message"].split("\n- ")
+        assert [line.partition(":")[0] for line in lines] == ["spec.minAvailable", "spec.queue"]
+
+
+async def test_deleting_a_queue() -> None:
+    async with hooks() as server:
+        old = named({"weight": 1}, "default")
+        response = await server.review("/queues/validate", kinds.QUEUE, None, old=old, name="default")
+        assert "`default` queue can not be deleted" in response["status"]["message"]
+        assert await server.review("/queues/validate", kinds.QUEUE, None, old=named({}, "q")) == {"allowed": True}
+
+
+async def test_warnings_are_passed_on() -> None:
+    async with hooks() as server:
+        response = await server.review("/jobs/validate", kinds.JOB, job(networkTopology={"mode": "soft"}))
+        assert response["allowed"] is True
+        assert response["warnings"] == [
+            "spec.networkTopology: accepted, but not considered yet; the pods are placed and kept as without it"
+        ]
+
+
+async def test_requests_that_are_no_reviews() -> None:
+    async with hooks() as server:
+        good = review_body(kinds.JOB, job())
+        assert (await server.post("/jobs/validate", good, "text/plain"))[0] == 415
+        assert await server.post("/jobs/validate", b"{") == (
+            400,
+            b"the body is no AdmissionReview: Input data was truncated",
+        )
+        status, content = await server.post("/jobs/validate", b" " * (3 << 20) + good)
+        assert (status, content) == (413, b"the body has more than 3145728 bytes")
+        assert (await server.post("/nowhere", good))[0] == 404
+        async with server.session.get(server.url + "/jobs/validate") as answer:
+            assert answer.status == 405
+
+
+async def broken(call: Call) -> Response:
+    raise TransportError(f"{call.method} {call.path}: connection refused")
+
+
+async def test_a_review_that_cannot_be_made_leaves_the_decision_to_the_failure_policy() -> None:
+    async with hooks() as server:
+        server.transport.script = broken
+        status, content = await server.post("/jobs/validate", review_body(kinds.JOB, job()))
+        assert status == 500
+        assert content.startswith(
+            b"admission cannot read what it needs: GET /apis/scheduling.volcano.sh/v1beta1/queues"
+        )
+
+
+async def test_a_renewed_certificate_serves_new_connections_and_open_ones_stay() -> None:
+    async with hooks() as server:
+        await server.review("/queues/mutate", kinds.QUEUE, named({}))
+        fresh = create(("localhost",), datetime.now(UTC))
+        load_into(server.context, fresh)
+        await server.review("/queues/mutate", kinds.QUEUE, named({}))  # on the connection of before
+        body = review_body(kinds.QUEUE, named({}))
+        headers = {"Content-Type": "application/json"}
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting(fresh))) as session,
+            session.post(server.url + "/queues/mutate", data=body, headers=headers) as answer,
+        ):
+            assert answer.status == 200
+
+
+def test_paths_are_volcanos() -> None:
+    text = "/jobs/mutate, /jobs/validate,/jobs/mutate"
+    assert [row.path for row in parse_paths(text)] == ["/jobs/mutate", "/jobs/validate"]
+    assert set(DEFAULT_PATHS) == {
+        "/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/podgroups/validate", "/queues/mutate",
+        "/queues/validate", "/pods/mutate", "/pods/validate", "/hypernodes/validate", "/jobflows/validate",
+        "/cronjobs/validate",
+    }  # fmt: skip
+    with pytest.raises(PathError, match='there is no path /jobs/validat; did you mean "/jobs/validate"'):
+        parse_paths("/jobs/validat")
+    with pytest.raises(PathError, match="no path is given"):
+        parse_paths(" ,")
