@@ -8,7 +8,7 @@ LOCALCLUSTER_TESTS := tests/localcluster tests/contract tests/soak
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac deploy metrics wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real real-cluster go-clients format crds rbac deploy metrics wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ go-clients:  ## Build the Go clients and the Helm that the tests run (needs Go; 
 
 contract-real: $(VENV)/.dev  ## The contract tests against a real control plane
 	@$(BIN)/python -m tests.realcluster.contract
+
+real-cluster: $(VENV)/.dev  ## The rendered deployments on a real control plane, with faults (root or user namespaces; minutes)
+	@$(BIN)/python -m tests.realcluster.deployed --record
 
 format: $(VENV)/.dev  ## Format the tree
 	$(BIN)/ruff format .

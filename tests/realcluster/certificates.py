@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALIDITY = timedelta(days=30)
+SERVICE_ADDRESS = "10.96.0.1"
+"""Cluster address of the service `kubernetes`: the first of the range that kube-apiserver is given."""
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
@@ -48,9 +50,9 @@ class Authority:
         self.pem = self._certificate.public_bytes(Encoding.PEM)
 
     def server(self, common_name: str) -> Pair:
-        """For a server on the loopback address."""
+        """For a server on the loopback address, which pods reach at the address of the service `kubernetes`."""
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
-        names.append(x509.IPAddress(IPv4Address("127.0.0.1")))
+        names += [x509.IPAddress(IPv4Address(address)) for address in ("127.0.0.1", SERVICE_ADDRESS)]
         return self._issue(common_name, (), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> Pair:

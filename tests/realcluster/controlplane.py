@@ -33,8 +33,23 @@ class ControlPlane:
     token: str
     issue: Callable[..., Pair]
     """Authority.client: a certificate for a user with groups."""
+    files: flags.Files
+    ports: flags.Ports
     servers: Mapping[str, Server]
-    """The running servers by the names of their programs."""
+    """The running servers by the program's name."""
+
+    def restart(self, name: str, *, kill: bool = False) -> None:
+        """Stop a server, with SIGKILL if `kill`, start it again and wait until it is ready."""
+        self.servers[name].stop(kill=kill)
+        self.start(name)
+
+    def start(self, name: str) -> None:
+        """Start a stopped server and wait until it is ready."""
+        server = self.servers[name]
+        server.start()
+        tls = ssl.create_default_context(cadata=self.authority.read_text())
+        url = {"etcd": self.ports.etcd_url, "kube-apiserver": self.url}[name]
+        server.wait(lambda: _answers(f"{url}/readyz", tls, self.token), READY_SECONDS)
 
     def kubeconfig_for(self, user: str, groups: tuple[str, ...], path: Path) -> Path:
         """Write the kubeconfig of a user of these groups, who has only the rights that RBAC gives."""
@@ -66,14 +81,11 @@ def control_plane(
                     raise
             else:
                 return
-        last = directory / f"attempt-{_ATTEMPTS}"
-        yield stack.enter_context(_started(binaries, last, authority, apiserver_flags))
+        yield stack.enter_context(_started(binaries, directory / f"attempt-{_ATTEMPTS}", authority, apiserver_flags))
 
 
 @contextlib.contextmanager
-def _started(
-    binaries: Binaries, directory: Path, authority: Authority, apiserver_flags: Sequence[str]
-) -> Iterator[ControlPlane]:
+def _started(binaries: Binaries, directory: Path, authority: Authority, extra: Sequence[str]) -> Iterator[ControlPlane]:
     directory.mkdir()
     ports = flags.Ports(*free_ports(3))
     token = secrets.token_urlsafe(32)
@@ -93,14 +105,12 @@ def _started(
             server.wait(lambda: _answers(url, tls, token), READY_SECONDS)
 
         start("etcd", flags.etcd(binaries, ports, files), f"{ports.etcd_url}/readyz")
-        start(
-            "kube-apiserver",
-            [*flags.apiserver(binaries, ports, files), *apiserver_flags],
-            f"{ports.apiserver_url}/readyz",
-        )
+        start("kube-apiserver", flags.apiserver(binaries, ports, files, extra), f"{ports.apiserver_url}/readyz")
         # Pods can be created from the time on when the default service account is there.
         start("kube-controller-manager", flags.controller_manager(binaries, files), ports.apiserver_url + account)
-        yield ControlPlane(ports.apiserver_url, kubeconfig, files.authority, token, authority.client, servers)
+        yield ControlPlane(
+            ports.apiserver_url, kubeconfig, files.authority, token, authority.client, files, ports, servers
+        )
 
 
 def _files(directory: Path, authority: Authority, ports: flags.Ports, token: str) -> flags.Files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,8 +61,8 @@ def etcd(binaries: Binaries, ports: Ports, files: Files) -> list[str]:
     ]
 
 
-def apiserver(binaries: Binaries, ports: Ports, files: Files) -> list[str]:
-    """kube-apiserver with everything at its default but addresses, keys and who may do what."""
+def apiserver(binaries: Binaries, ports: Ports, files: Files, extra: Sequence[str] = ()) -> list[str]:
+    """kube-apiserver with everything at its default but addresses, keys and who may do what; `extra` overrides."""
     return [
         binaries.path("kube-apiserver"),
         f"--etcd-servers={ports.etcd_url}",
@@ -82,6 +83,7 @@ def apiserver(binaries: Binaries, ports: Ports, files: Files) -> list[str]:
         "--service-cluster-ip-range=10.96.0.0/16",
         "--shutdown-send-retry-after=false",
         "--profiling=false",
+        *extra,
     ]
 
 

@@ -27,19 +27,25 @@ class Server:
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
         self.name = name
         self._log = log
-        with log.open("wb") as output:
+        self._command = [*_ending_with_parent(), *command]
+        log.unlink(missing_ok=True)
+        self.start()
+
+    def start(self) -> None:
+        """Start the program, once more if it was stopped; its log is continued."""
+        with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*_ending_with_parent(), *command],
+                self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=log.parent,
+                cwd=self._log.parent,
                 start_new_session=True,  # Ctrl-C reaches us alone, and we end the servers in order
             )
 
     @property
     def pid(self) -> int:
-        """The process id of the server itself."""
+        """The process id of the program as it runs now."""
         return self._process.pid
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> None:
@@ -58,10 +64,10 @@ class Server:
         """The last lines of the log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
 
-    def stop(self) -> None:
-        """End the whole process group: politely, then by force."""
+    def stop(self, *, kill: bool = False) -> None:
+        """End the whole process group: by SIGTERM, then by force; with `kill` by force at once."""
         if self._process.poll() is None:
-            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGKILL if kill else signal.SIGTERM)
             try:
                 self._process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What a run of the contract tests on a real control plane found, as JSON: versions, date, outcome of each case."""
+"""What a run of tests on a real control plane found, as JSON: versions, date, outcome of each case."""
 
 from __future__ import annotations
 
@@ -20,24 +20,29 @@ _WORST = ("failed", "skipped", "passed")
 
 
 class Recorder:
-    """A pytest plugin that keeps the outcome of each case; under xdist it belongs to the controller."""
+    """A pytest plugin that keeps the outcome of each case; under xdist it belongs to the controller.
+
+    Names are relative to `root`, a directory of the tree.
+    """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._prefix = f"{root.relative_to(Path(__file__).parents[2]).as_posix()}/"
         self._begun = datetime.now(UTC)
         self._outcomes: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of one case has ended."""
-        name = report.nodeid.removeprefix("tests/contract/")
+        name = report.nodeid.removeprefix(self._prefix)
         known = self._outcomes.get(name, _WORST[-1])
         self._outcomes[name] = min(known, report.outcome, key=_WORST.index)
         if report.skipped and isinstance(report.longrepr, tuple):
             self._reasons[name] = report.longrepr[2].removeprefix("Skipped: ")
 
-    def write(self, kubernetes: str, binaries: Binaries) -> Path:
-        """Write the results of this run; returns the file, named by the version and the day."""
+    def write(
+        self, kubernetes: str, binaries: Binaries, *, results: Path = RESULTS, further: dict[str, Any] | None = None
+    ) -> Path:
+        """Write the results of this run, and `further` ones; returns the file, named by the version and the day."""
         record: dict[str, Any] = {
             "date": self._begun.isoformat(timespec="seconds"),
             "seconds": round((datetime.now(UTC) - self._begun).total_seconds()),
@@ -50,9 +55,10 @@ class Recorder:
             "counts": dict(sorted(Counter(self._outcomes.values()).items())),
             "cases": dict(sorted(self._outcomes.items())),
             "skipped because": dict(sorted(self._reasons.items())),
+            **(further or {}),
         }
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{kubernetes}-{self._begun:%Y-%m-%d}.json"
+        results.mkdir(exist_ok=True)
+        path = results / f"{kubernetes}-{self._begun:%Y-%m-%d}.json"
         path.write_text(json.dumps(record, indent=1) + "\n")
         return path
 
