@@ -39,14 +39,14 @@ def helm(*arguments: str, stdin: str = "") -> str:
     """Run Helm and return its output; raises HelmError and NotBuiltError."""
     ran = subprocess.run([program(HELM), *arguments], input=stdin, capture_output=True, text=True, check=False)
     if ran.returncode:
-        raise HelmError(ran.stderr)
+        raise HelmError("\n".join(line for line in ran.stderr.splitlines() if not line.startswith("level=INFO")))
     return ran.stdout
 
 
 def render(*sets: str, release: str = RELEASE, namespace: str = NAMESPACE, more: Sequence[str] = ()) -> str:
-    """Return what `helm template` prints for the chart, with `--set` for each of `sets`."""
+    """Return what `helm template` prints for the chart without its tests, with `--set` for each of `sets`."""
     flags = [flag for each in sets for flag in ("--set", each)]
-    return helm("template", release, str(CHART), "--namespace", namespace, *flags, *more)
+    return helm("template", release, str(CHART), "--skip-tests", "--namespace", namespace, *flags, *more)
 
 
 def manifests(*sets: str, **options: Any) -> list[dict[str, Any]]:

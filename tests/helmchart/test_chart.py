@@ -1,17 +1,169 @@
-"""The chart: config/deploy is what it renders, and every object of it keeps the rules of a production cluster."""
+"""The chart: config/deploy is what it renders, values have Volcano's names, and pods meet the restricted standard."""
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
+from typing import Any
 
-from tests.goclient.building import NotBuiltError
-from tests.helmchart.rendering import DEPLOY, deploy_files
+import pytest
+import yaml
+
+import volcanoio
+from tests.goclient.building import HELM, NotBuiltError, program
+from tests.helmchart.rendering import CHART, DEPLOY, NAMESPACE, HelmError, deploy_files, helm, manifests
+from volcanoio.model.packaged import config_path
+
+VOLCANOS = """
+basic: {agent_image_name: a, image_pull_secret: p, image_tag_version: v1, admission_port: 8443}
+custom:
+  metrics_enable: false
+  scheduler_pprof_enable: true
+  scheduler_plugins_dir: /plugins
+  controller_kube_api_qps: 50
+  controller_worker_threads: 3
+  controller_worker_threads_for_gc: 5
+  scheduler_node_worker_threads: 20
+  scheduler_percentage_nodes_to_find: 0
+  colocation_enable: false
+  agent_tolerations: []
+  agent_cni_config_path: /etc
+  kube_state_metrics_ns: ~
+  admission_init_csc: ~
+  default_sc: {runAsUser: 3000}
+  default_csc: {runAsNonRoot: true}
+  webhooks_namespace_selector_expressions: ~
+  scheduler_config_override: "actions: allocate"
+  scheduler_feature_gates: ~
+service: {ipFamilyPolicy: SingleStack, ipFamilies: [IPv4]}
+"""
+"""A file of values as users of Volcano's chart have it."""
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    try:
+        program(HELM)
+    except NotBuiltError as error:
+        pytest.skip(f"HELM WAS NOT TESTED: {error}")
+
+
+def of(kind: str, found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in found if one["kind"] == kind}
 
 
 def test_config_deploy_is_the_rendered_chart() -> None:
-    try:
-        rendered = deploy_files()
-    except NotBuiltError as error:
-        pytest.skip(f"HELM WAS NOT TESTED: {error}")
-    for name, text in rendered.items():
+    for name, text in deploy_files().items():
         assert (DEPLOY / name).read_text() == text, f"config/deploy/{name} is out of step; run `make deploy`"
+
+
+def test_helm_finds_nothing_to_complain_about() -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
+
+
+def test_volcanos_values_are_accepted_and_those_without_effect_are_named(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(VOLCANOS)
+    flags = ("--namespace", NAMESPACE, "--dry-run=client", "--values", str(tmp_path / "values.yaml"))
+    notes = helm("install", "volcano", str(CHART), *flags).partition("NOTES:")[2]
+    (ignored,) = (line for line in notes.splitlines() if line.startswith("Values without effect here: "))
+    assert "basic.agent_image_name" in ignored
+    assert "custom.controller_worker_threads_for_gc" in ignored
+    assert "custom.scheduler_pprof_enable" not in ignored
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("custom.sheduler_replicas=3", "'sheduler_replicas' not allowed"),
+        ("custom.scheduler_replicas=many", "'/custom/scheduler_replicas': got string, want integer"),
+        ("custom.enabled_admissions=/jobs/mutat", "'/custom/enabled_admissions'"),
+        ("basic.image_pull_policy=Sometimes", "'/basic/image_pull_policy'"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_name(value: str, said: str) -> None:
+    with pytest.raises(HelmError, match=said):
+        manifests(value)
+
+
+def test_the_notes_use_the_patterns_of_the_schema() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]
+    patterns = [pattern for group in ("basic", "custom") for pattern in schema[group]["patternProperties"]]
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text().splitlines()
+    assert len(patterns) == 2
+    assert set(patterns) <= set(helpers)
+
+
+def test_the_chart_has_the_version_of_the_program() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (volcanoio.__version__, volcanoio.__version__)
+
+
+def test_two_releases_share_no_object() -> None:
+    def names(release: str, namespace: str) -> set[tuple[str, str, str]]:
+        found = manifests("userRoles.vcjob=false", release=release, namespace=namespace)
+        return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in found}
+
+    assert not names("volcano", NAMESPACE) & names("second", "second-system")
+
+
+def test_every_image_flag_and_name_follows_the_release() -> None:
+    found = manifests("basic.image_registry=r.example", "basic.image_tag_version=v2", release="b", namespace="n")
+    for deployment in of("Deployment", found).values():
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == "r.example/volcanoio/volcanoio:v2"
+        assert NAMESPACE not in " ".join(container["args"])
+    assert "--webhook-service-name=b-admission-service" in str(of("Deployment", found)["b-admission"])
+    assert of("Role", found)["b-scheduler"]["rules"][-1]["resourceNames"] == ["b-scheduler-configmap"]
+
+
+def test_each_part_can_be_switched_off() -> None:
+    off = [f"custom.{part}_enable=false" for part in ("scheduler", "controller", "admission")]
+    left = manifests(*off, "userRoles.vcjob=false", "userRoles.aggregate=false")
+    assert left == []
+
+
+def test_one_replica_has_no_budget_and_no_election_no_lease() -> None:
+    found = manifests("custom.scheduler_replicas=1", "custom.leader_elect_enable=false")
+    assert "volcano-scheduler" not in of("PodDisruptionBudget", found)
+    assert of("Lease", found) == {}
+    (container,) = of("Deployment", found)["volcano-scheduler"]["spec"]["template"]["spec"]["containers"]
+    assert "--leader-elect=false" in container["args"]
+
+
+def test_pods_meet_the_restricted_standard_and_spread_over_nodes() -> None:
+    for deployment in of("Deployment", manifests()).values():
+        pod = deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        own = container["securityContext"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert own["allowPrivilegeEscalation"] is False
+        assert own["readOnlyRootFilesystem"] is True
+        assert own["capabilities"] == {"drop": ["ALL"]}
+        assert {probe for probe in container if probe.endswith("Probe")} == {
+            "startupProbe",
+            "livenessProbe",
+            "readinessProbe",
+        }
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert deployment["spec"]["replicas"] == 2
+        assert pod["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+        selector = deployment["spec"]["selector"]["matchLabels"]
+        assert selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_network_policies_open_the_ports_of_the_components() -> None:
+    found = of("NetworkPolicy", manifests("networkPolicy.enabled=true"))
+    ports = {name: [port["port"] for port in one["spec"]["ingress"][0]["ports"]] for name, one in found.items()}
+    assert ports == {
+        "volcano-scheduler": [8080, 11251],
+        "volcano-controllers": [8081, 11251],
+        "volcano-admission": [8443, 11251],
+    }
+
+
+def test_kustomize_takes_every_file() -> None:
+    listed = yaml.safe_load((config_path("kustomization.yaml")).read_text())["resources"]
+    root = config_path("deploy").parent
+    there = [*sorted(root.glob("crds/*.yaml")), *sorted(root.glob("deploy/*.yaml"))]
+    assert listed == [path.relative_to(root).as_posix() for path in there]

@@ -218,3 +218,11 @@ spec:
     matchLabels: {{- include "volcanoio.selector" . | nindent 6 }}
 {{- end }}
 {{- end }}
+
+{{/* Values of Volcano's chart without effect here: the patterns of values.schema.json. */}}
+{{- define "volcanoio.withoutEffect.basic" -}}
+^(agent_|agent_scheduler_|kube_|grafana_|prometheus_|hypernode_|crd_|admission_app_|scheduler_app_)
+{{- end }}
+{{- define "volcanoio.withoutEffect.custom" -}}
+^(agent_|agent_scheduler_|colocation_|controller_worker_|go_memlimit_|grafana_|hypernode_|ignored_webhook|kube_|metrics_|namespace_queue_|prometheus_|scheduler_(minimum_|node_worker_|percentage_|sharding_)|sharding_|webhooks_|admission_(certmanager|init_))
+{{- end }}
