@@ -95,19 +95,21 @@ def admission_rights(_registry: Registry) -> Rights:
     return Rights(
         cluster=merge_rules(
             (
-                Rule(_SCHEDULING, ("podgroups", "queues"), _WATCH),
-                Rule("", ("namespaces",), ("get", *_WATCH)),
+                Rule(_SCHEDULING, ("queues",), _WATCH),
+                Rule(_SCHEDULING, ("podgroups",), ("get", "list")),  # of pods; of a queue that is deleted
+                Rule("flow.volcano.sh", ("jobtemplates",), ("get", "list")),  # queues of a JobFlow's jobs
+                Rule("", ("namespaces",), ("get",)),  # the default queue of PodGroups
                 Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),  # rights to use queues
                 Rule(
                     _ADMISSION,
                     ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-                    ("get", *_WATCH, "patch"),  # caBundle
+                    (*_WATCH, "create", "patch"),
                 ),
             )
         ),
         own=(
             Rule("", ("secrets",), ("create",)),
-            Rule("", ("secrets",), ("get", "update", "patch"), ("volcano-admission-secret",)),
+            Rule("", ("secrets",), ("get", "patch"), ("volcano-admission-secret",)),
         ),
     )
 

@@ -25,7 +25,9 @@ TIMEOUT_SECONDS = 10
 """Seconds that the API server waits for a review, as in Volcano."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "volcanoio-webhook-manager"
-"""Value of `MANAGED_BY` on objects that the webhook manager created and keeps up to date."""
+"""Value of the label `MANAGED_BY` on objects that the webhook manager created."""
+MANAGED_WEBHOOKS = "volcanoio.dev/managed-webhooks"
+"""Annotation of configurations whose webhooks the webhook manager wrote and keeps up to date."""
 
 _CREATE, _WRITE = ("CREATE",), ("CREATE", "UPDATE")
 _CHANGED_SPEC = "oldObject == null || object.spec != oldObject.spec"
@@ -196,7 +198,11 @@ def configuration(row: WebhookPath, target: Target, settings: AdmissionSettings,
     return {
         "apiVersion": row.kind.api_version,
         "kind": row.kind.kind,
-        "metadata": {"name": target.configuration_name(row.path), "labels": {MANAGED_BY: MANAGER}},
+        "metadata": {
+            "name": target.configuration_name(row.path),
+            "labels": {MANAGED_BY: MANAGER},
+            "annotations": {MANAGED_WEBHOOKS: "true"},
+        },
         "webhooks": [webhook],
     }
 

@@ -1,7 +1,7 @@
 """`Registration`: webhook configurations of the API server, created where they are missing and kept in step.
 
-A configuration that this program created (label `app.kubernetes.io/managed-by`) is brought up to date as a whole when
-the program starts or its settings change. In others, such as those of an installer, only `caBundle` and
+A configuration that this program created, or that an installer left empty for it, is brought up to date as a whole when
+the program starts or its settings change. In others, such as those of Volcano's chart, only `caBundle` and
 `matchConditions` are set. Later a configuration is changed only if API servers could not verify our certificate with
 it, so that replicas with different settings or versions never undo each other's writes in turn.
 """
@@ -27,8 +27,7 @@ from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.model.base import Manifest
 from volcanoio.runtime.webhooks.certificates import Certificates, is_trusted
 from volcanoio.runtime.webhooks.paths import (
-    MANAGED_BY,
-    MANAGER,
+    MANAGED_WEBHOOKS,
     MUTATING,
     VALIDATING,
     Target,
@@ -117,7 +116,7 @@ class Registration:
         if not isinstance(stored, WebhookConfiguration):
             return await self._create(row, wanted)
         self._absent.pop(row.path, None)
-        if row.path not in self._outdated and all(_is_trusting(webhook, held) for webhook in stored.webhooks):
+        if row.path not in self._outdated and stored.webhooks and _are_trusting(stored, held):
             return True
         content, options = _update(stored, wanted)
         if not _contains(list(stored.webhooks), content["webhooks"]):
@@ -145,8 +144,9 @@ class Registration:
 
 def _update(stored: WebhookConfiguration, wanted: Manifest) -> tuple[Manifest, PatchOptions]:
     """Return the patch of a stored configuration: all of one that is ours, else the fields that only we know."""
-    if stored.metadata.labels.get(MANAGED_BY) == MANAGER:
-        return {"webhooks": wanted["webhooks"]}, PatchOptions()
+    if not stored.webhooks or MANAGED_WEBHOOKS in stored.metadata.annotations:
+        annotations = wanted["metadata"]["annotations"]
+        return {"metadata": {"annotations": annotations}, "webhooks": wanted["webhooks"]}, PatchOptions()
     (webhook,) = wanted["webhooks"]
     fields = {
         "clientConfig": {"caBundle": webhook["clientConfig"]["caBundle"]},
@@ -156,13 +156,16 @@ def _update(stored: WebhookConfiguration, wanted: Manifest) -> tuple[Manifest, P
     return content, PatchOptions(type=PatchType.STRATEGIC)
 
 
-def _is_trusting(webhook: Manifest, held: Certificates) -> bool:
-    """Return whether API servers can verify our certificate with a webhook's bundle."""
-    try:
-        bundle = base64.b64decode((webhook.get("clientConfig") or {}).get("caBundle") or "", validate=True)
-    except binascii.Error:
-        return False
-    return is_trusted(held.certificate, bundle)
+def _are_trusting(stored: WebhookConfiguration, held: Certificates) -> bool:
+    """Return whether API servers can verify our certificate with the bundle of each webhook."""
+    for webhook in stored.webhooks:
+        text = (webhook.get("clientConfig") or {}).get("caBundle") or ""
+        try:
+            if not is_trusted(held.certificate, base64.b64decode(text, validate=True)):
+                return False
+        except binascii.Error:
+            return False
+    return True
 
 
 def _contains(stored: Any, wanted: Any) -> bool:

@@ -1,0 +1,108 @@
+"""The webhook manager as API servers meet it: the embedded one calls it over TLS."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from volcanoio.compose.local import install_crds
+from volcanoio.compose.webhooks import WebhookManager, WebhookSettings
+from volcanoio.engine.admission.resource_groups import AdmissionConfError
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import ApiError
+from volcanoio.kube.transport import ContentType
+from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
+from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.runtime.loading.mounted_files import MountError
+from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.webhooks.paths import Target
+
+LOCAL = "volcanoio.dev/local-endpoint"
+CONF = "resourceGroups: [{resourceGroup: gpu, object: {key: namespace, value: [default]}, labels: {type: gpu}}]"
+
+
+def job(name: str, **spec: Any) -> Manifest:
+    template = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"tasks": [{"replicas": 2, "template": template}], **spec},
+    }
+
+
+@asynccontextmanager
+async def cluster(**settings: Any) -> AsyncIterator[tuple[Client, PrometheusProbe]]:
+    """An API server that calls a webhook manager, and the manager's metrics."""
+    async with ApiServer.open(None).running() as api:
+        transport = InProcessTransport(api)
+        await install_crds(transport)
+        client, probe = Client(transport), PrometheusProbe()
+        for name in ("volcano-system", "default"):
+            if name not in {each.metadata.name for each in await client.list(kinds.NAMESPACE)}:
+                await client.create(kinds.NAMESPACE, {"metadata": {"name": name}})
+        manager = WebhookManager(
+            transport, settings=WebhookSettings(port=0, listen_address="127.0.0.1", **settings), probe=probe
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(manager.run)
+            await manager.synced()
+            metadata = {"name": "volcano-admission-service", "annotations": {LOCAL: f"127.0.0.1:{manager.port}"}}
+            service = {"metadata": {**metadata, "namespace": "volcano-system"}, "spec": {"ports": [{"port": 443}]}}
+            await client.create(kinds.SERVICE, service)
+            await manager.ready()
+            yield client, probe
+            tasks.cancel_scope.cancel()
+
+
+async def test_an_api_server_defaults_and_validates_by_webhook(tmp_path: Path) -> None:
+    conf = tmp_path / "volcano-admission.conf"
+    conf.write_text(CONF)
+    async with cluster(admission_conf=conf) as (client, probe):
+        await client.create(kinds.QUEUE, {"metadata": {"name": "q"}, "spec": {}})
+        stored = await client.create(kinds.JOB, job("a", queue="q"))
+        assert (stored["spec"]["minAvailable"], stored["spec"]["tasks"][0]["name"]) == (2, "default0")
+        with pytest.raises(ApiError, match="unable to find job queue") as refused:
+            await client.create(kinds.JOB, job("b", queue="absent"))
+        assert refused.value.code == 403
+        pod = {
+            "metadata": {"name": "p", "namespace": "default"},
+            "spec": job("x")["spec"]["tasks"][0]["template"]["spec"],
+        }
+        assert (await client.create(kinds.POD, pod))["spec"]["nodeSelector"] == {"type": "gpu"}
+        metrics = (await probe.render()).decode()
+        assert 'volcanoio_admission_requests_total{path="/jobs/validate",result="denied"} 1' in metrics
+        assert 'volcanoio_admission_requests_total{path="/queues/mutate",result="allowed"} 1' in metrics
+        assert "volcanoio_admission_certificate_expiry_timestamp_seconds" in metrics
+
+
+async def test_without_the_server_our_kinds_are_refused_and_pods_are_not() -> None:
+    async with cluster() as (client, _):
+        path = kinds.SERVICE.path("volcano-system", "volcano-admission-service")
+        body = msgspec.json.encode({"metadata": {"annotations": {LOCAL: "127.0.0.1:1"}}})
+        transport = client.transport
+        assert (await transport.request("PATCH", path, body=body, content_type=ContentType.MERGE_PATCH)).ok
+        with pytest.raises(ApiError, match="failed calling webhook"):
+            await client.create(kinds.JOB, job("a"))
+        spec = {"schedulerName": "volcano", **job("x")["spec"]["tasks"][0]["template"]["spec"]}
+        await client.create(kinds.POD, {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("text", "error"), [(None, MountError), ("resourceGroups: [{}]", AdmissionConfError)], ids=["missing", "invalid"]
+)
+async def test_a_bad_admission_configuration_is_refused_at_the_start(
+    tmp_path: Path, text: str | None, error: type[Exception]
+) -> None:
+    conf = tmp_path / "conf"
+    if text is not None:
+        conf.write_text(text)
+    async with ApiServer.open(None).running() as api:
+        with pytest.raises(error):
+            WebhookManager(InProcessTransport(api), settings=WebhookSettings(admission_conf=conf, target=Target()))
