@@ -72,10 +72,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(("create",), "", "pods/eviction"),
     Permission(("get",), "", "configmaps"),
     Permission(("get",), "", "secrets"),
-    Permission(("get", "patch"), "", "persistentvolumeclaims"),
-    Permission(("patch",), "", "persistentvolumeclaims/status"),
-    Permission(("create",), "", "persistentvolumes"),
-    Permission(("patch",), "", "persistentvolumes/status"),
+    Permission(("get",), "", "persistentvolumeclaims"),
     Permission(("create", "patch"), "", "events"),
 )
 """The rights of the nodes; config/rbac/hollow-nodes.yaml grants them."""

@@ -17,7 +17,7 @@ ACCOUNTS = ("volcano-scheduler", "volcano-controllers", "volcano-admission")
 
 def render(directory: Path) -> dict[str, list[Path]]:
     """Return the files of each form; `helm` is left out where Helm is not built."""
-    forms = {"deploy": sorted(DEPLOY.glob("*.yaml"))}
+    forms = {"deploy": sorted(p for p in DEPLOY.glob("*.yaml") if "webhooks" not in p.name)}
     try:
         text = template(release=RELEASE, namespace=NAMESPACE)
     except NotBuiltError:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from tests.scenario.scheduling.harness import group, node, pods, profile, queue
+from tests.unit.kube.scripted import Call, ScriptedTransport
 from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.bus.records import Codec, EventRecord
@@ -19,9 +22,12 @@ from volcanoio.engine.scheduling.offline.replay import ReplayedCycle, replay
 from volcanoio.framework.events import Event, Observed
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
+from volcanoio.kube.client import Client
+from volcanoio.kube.transport import NotSent, Response
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node
+from volcanoio.runtime.scheduler.scheduler import ensure_queues
 
 CLUSTER = (queue("default"), node("n1", cpu="4"), node("n2", cpu="4"))
 
@@ -280,6 +286,25 @@ async def test_it_makes_the_two_queues_that_must_exist() -> None:
         ("root", {"weight": 1, "reclaimable": False}),
         ("default", {"weight": 1, "reclaimable": True}),
     ]
+
+
+async def test_a_standby_makes_the_queues_once_it_leads_and_logs_no_warning_before() -> None:
+    clock, leading = VirtualClock(), False
+
+    async def answer(call: Call) -> Response:
+        if not leading:
+            raise NotSent(call.method, call.path)
+        return Response(201, b"{}")
+
+    transport = ScriptedTransport(answer)
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ensure_queues, Client(transport), "default", clock)
+            await clock.advance(30.0)
+            leading = True
+            await clock.advance(1.0)
+    assert [call.body["metadata"]["name"] for call in transport.calls[-2:]] == ["root", "default"]
+    assert logs == []
 
 
 class Series:

@@ -32,7 +32,7 @@ from volcanoio.framework.scheduling_events import BindDone, BindRefused, CycleCl
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import AlreadyExists, ApiError
-from volcanoio.kube.transport import TransportError
+from volcanoio.kube.transport import NotSent, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
@@ -429,13 +429,16 @@ def standard_queues(default_queue: str) -> tuple[Manifest, ...]:
 
 
 async def ensure_queues(client: Client, default_queue: str, clock: Clock) -> None:
-    """Create missing queues and keep existing ones; retries until the server has answered."""
+    """Create missing queues and keep existing ones; a standby tries until it leads, others until answered."""
     for manifest in standard_queues(default_queue):
         while True:
             try:
                 await client.create(kinds.QUEUE, manifest)
             except AlreadyExists:
                 pass
+            except NotSent:
+                await clock.sleep(QUEUE_RETRY_INTERVAL)
+                continue
             except (ApiError, TransportError) as error:
                 _log.warning("queue not created yet", queue=manifest["metadata"]["name"], error=str(error))
                 await clock.sleep(QUEUE_RETRY_INTERVAL)

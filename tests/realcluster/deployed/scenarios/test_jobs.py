@@ -26,11 +26,38 @@ tiers:
 """
 
 
+STORAGE_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "my-storage-class"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def _volume(scenario: Scenario) -> Obj:
+    """A volume that every node reaches, which the scheduler has to bind to the claim before the pods."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": scenario.namespace},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
+            "storageClassName": "my-storage-class",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/data"},
+        },
+    }
+
+
 def _jobs(path: Path) -> list[str]:
     return [one["metadata"]["name"] for one in documents(path) if one["kind"] == "Job"]
 
 
 def test_all_example_jobs_complete(scenario: Scenario) -> None:
+    for one in (STORAGE_CLASS, _volume(scenario)):  # what the claim of 01-nginx.yaml needs
+        scenario.world.apply(one)
     files = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.name[:2] not in {"06", "20", "21"}]
     for path in files:
         scenario.world.apply(path, namespace=scenario.namespace)
