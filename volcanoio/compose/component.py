@@ -131,12 +131,10 @@ class Component:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._end)
                     await self._reach_server()
-                    transport: Transport = self.transport
                     if self._elector is not None:
-                        transport = self._elector.guard(transport)
                         tasks.start_soon(self._elector.run)
                         tasks.start_soon(self._end_when_lost, self._elector)
-                    self._process = self._build(transport, self.probe, self._elector)
+                    self._process = self._build(self.transport, self.probe, self._elector)
                     tasks.start_soon(self._process.run)
                     await self._begin(self._process)
         _log.info("ended", component=self._settings.name, code=self._code)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,7 @@ def default_controllers(registry: Registry) -> tuple[Controller[Any], ...]:
 class ControllerManager:
     """All controllers on one transport. `run` until cancelled; `synced` returns once everything is listed.
 
+    With `leadership` only the caches are kept current until this process leads and has seen all earlier writes.
     Raises ConfigurationError or PluginError at once for a configuration that cannot take effect.
     """
 
@@ -126,9 +128,10 @@ class ControllerManager:
     ) -> None:
         probe = probe or NoProbe()
         begin_at_zero(probe, Component.CONTROLLERS)
-        transport = CountingTransport(transport, probe, clock)
+        guarded = transport if leadership is None else leadership.guard(transport)
+        transport = CountingTransport(guarded, probe, clock)
         fence = leadership.is_leading if leadership is not None else None
-        self._settings = settings
+        self._settings, self._leadership = settings, leadership
         self._watched = _watched_configuration(settings)
         self._start_files = StartupFiles(
             settings.controllers_dirs, settings.plugins_dirs, clock=WallClock(), probe=probe
@@ -138,26 +141,23 @@ class ControllerManager:
         made = running.make(settings.registry)
         self.bus = EventBus(clock.now)
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=probe)
-        self.host = ControllerHost(
-            made,
-            bus=self.bus,
-            informers=self.informers,
-            clock=clock,
-            options=HostOptions(
-                policies=policies,
-                policy_limit=settings.policy_limit,
-                probe=probe,
-                lister=Client(transport),
-                endpoints=settings.endpoints,
-            ),
+        if leadership is not None:
+            self.informers.silence()
+        options = HostOptions(
+            policies=policies,
+            policy_limit=settings.policy_limit,
+            probe=probe,
+            lister=Client(transport),
+            endpoints=settings.endpoints,
         )
+        self.host = ControllerHost(made, bus=self.bus, informers=self.informers, clock=clock, options=options)
         self._job_figures = JobFigures(self.host.host, Client(transport), probe=probe, clock=clock)
         self._clock, self._probe = clock, probe
         running = replace(running, controllers=self.host.host.controllers)
         self._journal_header = _journal_header(settings, running, policies, Codec(known_kinds(made)))
-        options = RecorderOptions(fence=fence, budget=EventBudget())
+        recording = RecorderOptions(fence=fence, budget=EventBudget())
         component = names.CONTROLLER_COMPONENT
-        self._recorder = EventRecorder(transport, component=component, clock=clock, probe=probe, options=options)
+        self._recorder = EventRecorder(transport, component=component, clock=clock, probe=probe, options=recording)
         self.executor = EffectExecutor(
             Sender(transport, clock=clock, fence=fence, seed=settings.seed),
             EffectSinks(publish=self.bus.publish, own=self.informers, local=self.host.local),
@@ -178,7 +178,14 @@ class ControllerManager:
             tasks.start_soon(self._job_figures.run)
             if self._settings.policies is None:
                 tasks.start_soon(self._reloader().run)
-            await self.host.run(RecordingExecutor(self.executor, journal) if journal else self.executor)
+            executor = RecordingExecutor(self.executor, journal) if journal else self.executor
+            await self.host.run(
+                executor, None if self._leadership is None else partial(self._stand_by, self._leadership)
+            )
+
+    async def _stand_by(self, leadership: Leadership) -> None:
+        await leadership.acquired()
+        await self.informers.catch_up()
 
     def _reloader(self) -> PolicyReloader:
         """Return the reloader that passes changes of the configuration and of mounted policies to the host."""

@@ -81,6 +81,7 @@ class SchedulerSettings:
 class SchedulerProcess:
     """One scheduler on one transport. `run` until cancelled; `synced` returns once everything is listed.
 
+    With `leadership` it keeps its state current and writes nothing until it leads and has seen all earlier writes.
     Raises ConfigurationError at once for a configuration that cannot take effect.
     """
 
@@ -96,7 +97,10 @@ class SchedulerProcess:
         self._probe = probe or NoProbe()
         begin_at_zero(self._probe, Component.SCHEDULER)
         self._clock = clock
+        if leadership is not None:
+            transport = leadership.guard(transport)
         self._transport = transport = CountingTransport(transport, self._probe, clock)
+        self._leadership = leadership
         self._fence = leadership.is_leading if leadership is not None else None
         self._settings = settings
         self._draining = False
@@ -131,6 +135,7 @@ class SchedulerProcess:
             seed=settings.seed,
             probe=self._probe,
             leading=lambda: not self._draining and (self._fence is None or self._fence()),
+            is_standby=self._fence is not None,
             sources=SourceHost(
                 self.bus.publish, clock=self._clock, probe=self._probe, node_metrics=node_metrics(self._transport)
             ),
@@ -175,6 +180,8 @@ class SchedulerProcess:
             unhear = self.bus.subscribe(prebinder.seen)
             if journal is not None:
                 self.bus.subscribe(ConfigurationRecorder(journal, CONFIGURATION_FILE))
+            if self._leadership is not None:
+                tasks.start_soon(self._take_over, self._leadership)
             try:
                 await self.scheduler.run(writers)
             finally:
@@ -192,6 +199,11 @@ class SchedulerProcess:
         """Return the PodGroup of a job; None if there is none any more."""
         job = self.scheduler.state.ledger.jobs.get(key)
         return None if job is None or not job.group.metadata.uid else object_reference(kinds.POD_GROUP, job.group)
+
+    async def _take_over(self, leadership: Leadership) -> None:
+        await leadership.acquired()
+        await self.informers.catch_up()
+        self.scheduler.take_charge()
 
     def _reloader(self) -> SchedulerReloader:
         """Return the reloader that passes changes of the configuration and of mounted plugins to the scheduler."""

@@ -17,12 +17,12 @@ import structlog
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from volcanoio.framework.events import Event, Observed, Relisting, Synced
+from volcanoio.framework.events import Change, Event, Observed, Relisting, Synced
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.clock import Clock, RetryBackoff
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
 from volcanoio.kube.errors import ApiError, Expired, NotFound, Status, TooManyRequests, error_from_status, error_of
-from volcanoio.kube.object_cache import ObjectCache, SharedParts
+from volcanoio.kube.object_cache import AT_ONCE, ObjectCache, SharedParts
 from volcanoio.kube.transport import StreamRefused, Transport, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
@@ -44,6 +44,10 @@ The limit on turns lets a consumer that is behind the writers catch up.
 """
 _SHORT_LIVED = 1.0
 """Seconds; a watch that ends sooner without a line counts as a failure."""
+_PROOF_SECONDS = 3
+"""Duration of a watch that is started for its bookmark: kube-apiserver sends one 2 s before a watch ends."""
+_PROOF_PATIENCE = 6.0
+"""Seconds without that bookmark after which the kind is listed instead."""
 
 Publish = Callable[[Iterable[Event]], object]
 
@@ -103,6 +107,14 @@ class Informer:
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
         self._scope = anyio.CancelScope()
+        self._interruptible = anyio.CancelScope()
+        """Scope of the current watch or pause; cancelling it makes `run` look at what is requested of it."""
+        self._publish_aloud = context.publish
+        self._is_announcing = False
+        self._awaited = 0
+        """Revision that `catch_up` waits for."""
+        self._progress = asyncio.Event()
+        """Set when the cache has reached it."""
 
     @property
     def objects(self) -> Mapping[str, ApiObject]:
@@ -142,6 +154,50 @@ class Informer:
         publish([*self._cache.replace((), 0), Relisting(resource=self.kind.resource)])
         self._synced.clear()
 
+    def silence(self) -> None:
+        """Publish nothing until `announce`; call it before `run`."""
+        self._publish = _discard
+
+    def announce(self) -> None:
+        """Publish all objects and Synced as soon as the kind is listed, and from then on every change."""
+        self._is_announcing = True
+        self._interruptible.cancel()
+
+    async def catch_up(self) -> None:
+        """Return when the cache holds every write that ended before the call.
+
+        A consistent list of one object gives the revision to reach. The watch has reached it with any later event or
+        bookmark; if there is none in time, the kind is listed. A kind that is not served is left out.
+        """
+        revision = await self._current_revision()
+        if revision is None:
+            return
+        self._awaited = max(self._awaited, revision)
+        while self._cache.floor < revision:
+            self._interruptible.cancel()
+            self._progress.clear()
+            with anyio.move_on_after(_PROOF_PATIENCE):
+                await self._progress.wait()
+            if self._cache.floor < revision and self._synced.is_set():
+                _LOG.warning("no bookmark in time; the kind is listed again", resource=self.kind.resource)
+                self._lose()
+
+    async def _current_revision(self) -> int | None:
+        """Return the revision of the kind from the server, None if it is not served."""
+        backoff, query = RetryBackoff(self._rng), {**self._selectors, "limit": "1"}
+        while True:
+            retry_after = 0.0
+            try:
+                response = await self._transport.request("GET", self._path, query=query, timeout=_PROOF_PATIENCE)
+                if response.status == 404:
+                    return None
+                if response.ok and (revision := self._decoder.page(response.body)[0].resource_version).isdigit():
+                    return int(revision)
+                retry_after = error_of(response, now=self._clock.now()).retry_after
+            except (TransportError, msgspec.DecodeError) as error:
+                _LOG.warning("the current revision is not known", resource=self.kind.resource, error=str(error))
+            await self._clock.sleep(backoff.next(retry_after))
+
     async def run(self) -> None:
         """List and watch until cancelled or stopped; failures are logged and retried with back-off."""
         with self._scope:
@@ -154,7 +210,10 @@ class Informer:
                 if not self._revision:
                     await self._list()
                     self._backoff.reset()
-                wait = await self._watch()
+                if self._is_announcing:
+                    await self._publish_all()
+                with anyio.CancelScope() as self._interruptible:
+                    wait = await self._watch()
             except Expired:
                 self._lose()
                 wait = self._backoff.next() if self._backoff.failures else 0.0
@@ -167,7 +226,8 @@ class Informer:
                 self._lose()
                 wait = self._failed(error)
             if wait:
-                await self._clock.sleep(wait)
+                with anyio.CancelScope() as self._interruptible:
+                    await self._clock.sleep(wait)
 
     def _failed(self, error: Exception) -> float:
         wait = self._backoff.next(getattr(error, "retry_after", 0.0))
@@ -223,6 +283,21 @@ class Informer:
         self._synced.set()
         self._answered.set()
         self._publish([*events, Synced(resource=self.kind.resource)])
+        self._check_progress()
+
+    async def _publish_all(self) -> None:
+        """Publish the cache as a list is published."""
+        self._publish, self._is_announcing = self._publish_aloud, False
+        keys, resource = list(self.objects), self.kind.resource
+        for first in range(0, len(keys), AT_ONCE):
+            present = filter(None, map(self.objects.get, keys[first : first + AT_ONCE]))
+            self._publish([Observed(resource=resource, change=Change.APPEARED, object=obj) for obj in present])
+            await checkpoint()
+        self._publish([Synced(resource=resource)])
+
+    def _check_progress(self) -> None:
+        if self._awaited and self._cache.floor >= self._awaited:
+            self._progress.set()
 
     async def _watch(self) -> float:
         """Watch until the server ends it; returns the seconds to wait before the next."""
@@ -231,7 +306,9 @@ class Informer:
             "watch": "true",
             "resourceVersion": self._revision,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(self._rng.randint(*_WATCH_SECONDS)),
+            "timeoutSeconds": str(
+                _PROOF_SECONDS if self._cache.floor < self._awaited else self._rng.randint(*_WATCH_SECONDS)
+            ),
         }
         started, any_line = self._clock.monotonic(), False
         try:
@@ -258,6 +335,7 @@ class Informer:
                 if data:
                     events += self._fold_line(data)
         finally:
+            self._check_progress()
             if events:
                 self._publish(events)
 
@@ -299,6 +377,7 @@ class InformerSet:
         self._informers: dict[tuple[Kind, Selection], Informer] = {}
         self._by_resource: dict[str, list[Informer]] = {}
         self._tasks: TaskGroup | None = None
+        self._is_silent = False
 
     def informer(
         self, kind: Kind, *, label_selector: str = "", field_selector: str = "", namespace: str = ""
@@ -309,6 +388,8 @@ class InformerSet:
         if key not in self._informers:
             informer = self._informers[key] = Informer(kind, self._context, selection)
             self._by_resource.setdefault(kind.resource, []).append(informer)
+            if self._is_silent:
+                informer.silence()
             if self._tasks is not None:
                 self._tasks.start_soon(informer.run)
         return self._informers[key]
@@ -332,6 +413,22 @@ class InformerSet:
                 await anyio.sleep_forever()
             finally:
                 self._tasks = None
+
+    def silence(self) -> None:
+        """Keep the caches but publish nothing until `announce`; call it before `informer`."""
+        self._is_silent = True
+
+    def announce(self) -> None:
+        """Publish everything that is in the caches, and from then on every change."""
+        self._is_silent = False
+        for informer in self._informers.values():
+            informer.announce()
+
+    async def catch_up(self) -> None:
+        """Return when every cache holds all writes that ended before the call."""
+        async with anyio.create_task_group() as tasks:
+            for informer in self._informers.values():
+                tasks.start_soon(informer.catch_up)
 
     async def synced(self) -> None:
         """Return once all informers that were added so far are synced."""

@@ -104,6 +104,10 @@ class Leadership(Protocol):
         """Return once `is_leading` is True for the first time."""
         ...
 
+    def guard(self, transport: Transport) -> Transport:
+        """Return the transport for everything that only the leader may write."""
+        ...
+
 
 class _Record(NamedTuple):
     """The spec of a Lease; any difference between two of them is a sign of life of the holder."""
@@ -192,6 +196,8 @@ class Candidate:
         """What we wrote without receiving an answer."""
         self._foreign_until = _NEVER
         """Time until which another process may hold the lease or have a write under way."""
+        self._last_error = ""
+        """The error of the last request; "" after a success."""
         self._renewed = _NEVER
         """Time at which the last successful renewal was sent."""
         self._is_shut = False
@@ -346,7 +352,7 @@ class Candidate:
         self._lease = lease
         if lease is None:
             return False
-        self._record, self._renewed = _Record.of(lease), sent
+        self._record, self._renewed, self._last_error = _Record.of(lease), sent, ""
         if self.stage is Stage.STANDBY:
             self.stage = Stage.LEADER
             _LOG.info("took the lease", lease=self._settings.name, identity=self._settings.identity)
@@ -377,23 +383,26 @@ class Candidate:
         try:
             return await request.send(self._transport, timeout=limit)
         except TransportError as error:
-            self._failed(request, str(error))
+            self._failed(str(error))
             return None
 
     def _lease_in(self, response: Response) -> Manifest | None:
         if not response.ok:
-            self._failed(None, str(error_of(response)))
+            self._failed(str(error_of(response)))
             return None
         try:
             lease: Manifest = msgspec.json.decode(response.body, type=dict)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            self._failed(None, str(error))
+            self._failed(str(error))
             return None
         return lease
 
-    def _failed(self, request: Request | None, error: str) -> None:
+    def _failed(self, error: str) -> None:
+        """Count a failed request; an error is logged once while it lasts."""
         self._probe.count("volcanoio_lease_failures_total", lease=self._settings.name)
-        _LOG.warning("lease request failed", lease=self._settings.name, error=error, method=request and request.method)
+        if error != self._last_error:
+            self._last_error = error
+            _LOG.warning("lease request failed", lease=self._settings.name, error=error)
 
     def _time(self) -> str:
         """Return the time of day as a MicroTime; only people and other programs read it."""
@@ -407,7 +416,7 @@ _TICK = 0.05
 class LeaderElector:
     """A Candidate on a thread with its own event loop and connections. Call `run` once, on the component's loop.
 
-    Send the component's requests through `guard`. To stop, end the component's work, then call `release`.
+    The component sends its requests through `guard`. To stop, end the component's work, then call `release`.
     """
 
     def __init__(self, connection: Connection, settings: LeaseSettings, *, probe: Probe | None = None) -> None:

@@ -42,6 +42,9 @@ class Outcome(msgspec.Struct, frozen=True):
     unsure: bool = False
 
 
+_NOT_SENT = Outcome(error=ApiError(0, FENCED, "this process may not write now"))
+
+
 class SendLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a Sender: concurrent requests, and times in seconds.
 
@@ -59,7 +62,8 @@ DEFAULT_LIMITS = SendLimits()
 class Sender:
     """Sender of requests within limits.
 
-    Transport errors, 429 and 5xx are retried with back-off, never before Retry-After; other responses are final.
+    Transport errors, 429 and 5xx are retried with back-off, never before Retry-After; other responses are final. While
+    the fence is closed a write waits in the same way: a leader whose renewals fail for a moment goes on.
     """
 
     def __init__(
@@ -87,13 +91,12 @@ class Sender:
         unsure = False
         while True:
             async with self._slots:
-                if fence is not None and not fence():
-                    return Outcome(error=ApiError(0, FENCED, "this process may not write now"), unsure=unsure)
-                outcome = await self._attempt(request)
+                may_send = fence is None or fence()
+                outcome = await self._attempt(request) if may_send else _NOT_SENT
             error = outcome.error
-            if error is None or error.reason == FENCED or not _may_pass(error):
+            if error is None or not _may_pass(error):
                 return replace(outcome, unsure=True) if unsure else outcome
-            unsure = unsure or error.code != 429
+            unsure = unsure or (error.code != 429 and error.reason != FENCED)
             backoff = backoff or RetryBackoff(self._rng)
             wait = backoff.next(error.retry_after)
             if self._clock.monotonic() + wait > began + self._patience:
@@ -103,8 +106,8 @@ class Sender:
     async def _attempt(self, request: Request) -> Outcome:
         try:
             response = await request.send(self._transport, timeout=self._timeout)
-        except NotSent as error:
-            return Outcome(error=ApiError(0, FENCED, str(error)))
+        except NotSent:
+            return _NOT_SENT
         except TransportError as lost:
             return Outcome(error=ApiError(0, GIVEN_UP, str(lost)))
         return Outcome(response=response) if response.ok else Outcome(error=error_of(response, now=self._clock.now()))

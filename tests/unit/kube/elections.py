@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Unpack
 
 import msgspec
 
 from tests.localcluster.apiserver.api import running
-from volcanoio.kube.leader_election import Candidate, CandidateHost, LeaseSettings
+from volcanoio.kube.leader_election import Candidate, CandidateHost, LeaseSettings, Stage
 from volcanoio.kube.sender import FencedTransport
 from volcanoio.kube.transport import NotSent, RequestOptions, Response, Transport, TransportError
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
@@ -70,14 +71,18 @@ class FaultyTransport:
         self._machine = machine
         self.network = Network()
         self.carried_out: list[tuple[str, str]] = []
+        self.sending: Callable[[str, str], object] = lambda method, path: None
+        """Called when the bytes of a request leave the process."""
+        self.arrived: Callable[[str, str], object] = lambda method, path: None
+        """Called when the server has carried a request out."""
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         await self._machine.running.wait()
         if (fence := options.get("fence")) is not None and not fence():
             raise NotSent(method, path)
+        self.sending(method, path)
         try:
-            async with asyncio.timeout(None):
-                return await self._deliver(method, path, options)
+            return await self._deliver(method, path, options)
         finally:
             await self._machine.running.wait()
 
@@ -92,21 +97,51 @@ class FaultyTransport:
         if network.status:
             status = {"kind": "Status", "status": "Failure", "code": network.status, "message": "no"}
             return Response(network.status, msgspec.json.encode(status))
+        options.pop("fence", None)
         response = await self._transport.request(method, path, **options)
         self.carried_out.append((method, path))
+        self.arrived(method, path)
         if network.loses_answers or network.delay + network.back >= limit:
             await self._clock.sleep(limit - network.delay)
             raise TransportError(f"{method} {path}: no answer in time")
         await self._clock.sleep(network.back)
         return response
 
-    def stream(
+    @asynccontextmanager
+    async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
-        return self._transport.stream(path, query=query)
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        await self._machine.running.wait()
+        async with self._transport.stream(path, query=query) as batches:
+            yield self._received(batches)
+
+    async def _received(self, batches: AsyncIterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
+        async for batch in batches:
+            await self._machine.running.wait()
+            yield batch
 
     async def aclose(self) -> None:
         pass
+
+
+class Led:
+    """The `Leadership` that a candidate of the test gives to a component."""
+
+    def __init__(self, candidate: Candidate, clock: MachineClock) -> None:
+        self._candidate = candidate
+        self._clock = clock
+        self.begun = asyncio.Event()
+        self.guards: list[FencedTransport] = []
+
+    def is_leading(self) -> bool:
+        return self._candidate.is_leading()
+
+    async def acquired(self) -> None:
+        await self.begun.wait()
+
+    def guard(self, transport: Transport) -> FencedTransport:
+        self.guards.append(FencedTransport(transport, self.is_leading, self._clock))
+        return self.guards[-1]
 
 
 class Process:
@@ -117,37 +152,42 @@ class Process:
         self.name = name
         self.clock = MachineClock(world.clock, skew)
         self.transport = FaultyTransport(InProcessTransport(world.server), world.clock, self.clock)
+        self.transport.arrived = self._arrived
         self.is_alive = True
-        self.heard: list[str] = []
         host = CandidateHost(is_alive=lambda: self.is_alive, changed=self._changed)
         settings = settings or LeaseSettings(name="volcano", identity=name)
         self.candidate = Candidate(self.transport, settings, clock=self.clock, host=host)
-        self.writes = FencedTransport(self.transport, self.candidate.is_leading, self.clock)
+        self.leadership = Led(self.candidate, self.clock)
+        self.writes = self.leadership.guard(self.transport)
         self._tasks: list[asyncio.Task[Any]] = []
 
     def _changed(self) -> None:
-        self.heard.append(self.candidate.stage.value + (" writes" if self.candidate.may_write else ""))
+        if self.candidate.may_write:
+            self.leadership.begun.set()
+
+    def _arrived(self, method: str, path: str) -> None:
+        if method != "GET" and "/leases" not in path:
+            self.world.writers.append(self.name)
 
     @property
     def leads(self) -> bool:
         return self.candidate.is_leading()
 
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a part of the process until it is killed."""
+        self._tasks.append(asyncio.create_task(work))
+
     def start(self, pace: float = 0.0) -> Process:
-        self._tasks.append(asyncio.create_task(self.candidate.run()))
+        self.run(self.candidate.run())
         if pace:
-            self._tasks.append(asyncio.create_task(self._write(pace)))
+            self.run(self._write(pace))
         return self
 
     async def _write(self, pace: float) -> None:
         body = msgspec.json.encode({"data": {"by": self.name}})
         while True:
-            try:
-                response = await self.writes.request(
-                    "PATCH", WRITTEN, body=body, content_type="application/merge-patch+json"
-                )
-                assert response.status in (200, self.transport.network.status)
-            except TransportError:
-                pass
+            with suppress(TransportError):
+                await self.writes.request("PATCH", WRITTEN, body=body, content_type="application/merge-patch+json")
             await self.clock.sleep(pace)
 
     def stop(self) -> None:
@@ -165,7 +205,8 @@ class Process:
     async def end(self) -> None:
         """End gracefully: no more writes, then the lease."""
         self.candidate.shut()
-        await self.writes.quiet()
+        for guard in self.leadership.guards:
+            await guard.quiet()
         await self.candidate.release()
 
 
@@ -176,11 +217,19 @@ class World:
     server: ApiServer
     clock: VirtualClock = field(default_factory=VirtualClock)
     processes: list[Process] = field(default_factory=list)
+    writers: list[str] = field(default_factory=list)
+    """The writer of each write that the server carried out, in its order."""
+
+    def check(self) -> None:
+        """Assert that one process writes at a time, and none again after another."""
+        assert [process.name for process in self.processes if process.leads][1:] == []
+        turns = [name for name, _ in groupby(self.writers)]
+        assert len(turns) == len(set(turns)), turns
 
     def process(self, name: str, *, skew: float = 0.0, pace: float = 0.0) -> Process:
-        process = Process(self, name, skew=skew).start(pace)
+        process = Process(self, name, skew=skew)
         self.processes.append(process)
-        return process
+        return process.start(pace)
 
     async def until(self, condition: Any, limit: float = 60.0) -> float:
         """Advance until the condition holds; returns the seconds that took."""
@@ -189,6 +238,20 @@ class World:
             assert self.clock.now() - since < limit, "the condition does not come to hold"
             await self.clock.advance(0.1)
         return self.clock.now() - since
+
+    async def until_done(self, work: Coroutine[Any, Any, None]) -> None:
+        """Advance until the coroutine has ended."""
+        task = asyncio.ensure_future(work)
+        await self.until(task.done)
+        await task
+
+    async def until_leased(self) -> None:
+        """Advance until the Lease exists, unless every process has lost it."""
+        while any(process.candidate.stage is not Stage.ENDED for process in self.processes):
+            response = await InProcessTransport(self.server).request("GET", LEASE)
+            if response.ok:
+                return
+            await self.clock.advance(0.5)
 
     async def lease(self) -> Manifest:
         response = await InProcessTransport(self.server).request("GET", LEASE)

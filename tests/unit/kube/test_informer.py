@@ -248,3 +248,48 @@ async def test_a_stopped_informer_publishes_all_objects_as_gone() -> None:
     assert seen.batches[2:] == [["appeared a@3", "synced"]]
     task.cancel()
     await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def standby(script: Script, streams: list[Stream]) -> AsyncIterator[tuple[Informer, ScriptedTransport, Seen]]:
+    """An informer that has listed and waits in its first watch, and publishes nothing yet."""
+    transport, seen = ScriptedTransport(script, [[], *streams]), Seen()
+    informer = Informer(POD, WatchContext(transport=transport, publish=seen.bus.publish, clock=ManualClock()))
+    informer.silence()
+    task = asyncio.ensure_future(informer.run())
+    try:
+        await until(lambda: len(transport.watches) > 1)
+        yield informer, transport, seen
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_catching_up_waits_for_what_was_written_before() -> None:
+    script = in_turn(listing(pod("a", 3), revision=9), listing(pod("a", 3), revision=30), listing(revision=25))
+    late: list[Stream] = [None, [[line("ADDED", pod("b", 20))], [bookmark(30)]]]  # type: ignore[list-item]
+    async with standby(script, late) as (informer, transport, seen):
+        await informer.catch_up()
+        assert set(informer.objects) == {"ns/a", "ns/b"}
+        assert transport.calls[1].query == {"limit": "1"}
+        assert transport.watches[2]["timeoutSeconds"] == "3"
+        watches = len(transport.watches)
+        await informer.catch_up()  # the bookmark proves it already
+        assert len(transport.watches) == watches
+        assert seen.batches == []
+
+
+async def test_a_kind_that_is_not_served_needs_no_catching_up() -> None:
+    script = in_turn(listing(pod("a", 3), revision=9), refusal(503, "ServiceUnavailable"), refusal(404, "NotFound"))
+    async with standby(script, []) as (informer, _, _seen):
+        await informer.catch_up()
+
+
+async def test_a_silent_informer_announces_its_objects_and_then_every_change() -> None:
+    script = in_turn(listing(pod("a", 3), pod("b", 4), revision=9))
+    streams: list[Stream] = [None, [[line("MODIFIED", pod("a", 10))]]]  # type: ignore[list-item]
+    async with standby(script, streams) as (informer, _, seen):
+        assert seen.batches == []
+        informer.announce()
+        await until(lambda: len(seen.batches) == 3)
+    assert seen.batches == [["appeared a@3", "appeared b@4"], ["synced"], ["changed a@10"]]

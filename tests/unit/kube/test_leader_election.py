@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.unit.kube.elections import LEASE, WRITTEN, Network, a_world
+from tests.examples import examples
+from tests.unit.kube.elections import LEASE, WRITTEN, Network, World, a_world
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import Connection, StaticCredentials
 from volcanoio.kube.leader_election import LeaderElector, LeaseSettings, LeaseSettingsError, Stage
@@ -47,9 +52,9 @@ async def test_a_killed_leader_is_replaced_when_its_lease_has_ended() -> None:
 
 async def test_a_stopped_leader_finds_its_fence_closed_when_it_resumes() -> None:
     async with a_world() as world:
-        first = world.process("first", pace=0.3)
+        first = world.process("first", pace=0.5)
         await world.until(lambda: first.leads)
-        second = world.process("second", pace=0.3)
+        second = world.process("second", pace=0.5)
         await world.clock.advance(20)
         first.stop()
         await world.clock.advance(30)
@@ -114,9 +119,9 @@ async def test_a_stolen_lease_is_lost_at_once() -> None:
 
 async def test_a_deleted_lease_is_not_led_by_two() -> None:
     async with a_world() as world:
-        first = world.process("first", pace=0.3)
+        first = world.process("first", pace=0.5)
         await world.until(lambda: first.leads)
-        second = world.process("second", pace=0.3)
+        second = world.process("second", pace=0.5)
         await world.clock.advance(10.1)
         first.transport.network.is_down = True
         await world.delete()
@@ -184,9 +189,9 @@ async def test_failing_renewals_close_the_fence_and_then_lose_the_lease(fault: C
 
 async def test_lost_answers_close_the_fence_before_another_leads() -> None:
     async with a_world() as world:
-        first = world.process("first", pace=0.3)
+        first = world.process("first", pace=0.5)
         await world.until(lambda: first.leads)
-        second = world.process("second", pace=0.3)
+        second = world.process("second", pace=0.5)
         await world.clock.advance(10)
         _mute(first.transport.network)
         await world.until(lambda: second.leads)
@@ -233,7 +238,7 @@ async def test_a_released_lease_is_taken_at_once() -> None:
 
 async def test_a_release_waits_for_writes_whose_outcome_is_unknown() -> None:
     async with a_world() as world:
-        first = world.process("first", pace=0.3)
+        first = world.process("first", pace=0.5)
         await world.until(lambda: first.leads)
         await world.clock.advance(10)
         first.transport.network.back = 100.0
@@ -288,6 +293,75 @@ async def test_foreign_fields_of_the_lease_are_kept() -> None:
 def test_settings_with_which_no_process_could_lead_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(LeaseSettingsError, match=message):
         LeaseSettings(**settings)  # type: ignore[arg-type]
+
+
+Step = tuple[str, int, float]
+_FAULTS = ("stop", "block", "down", "failing", "late", "mute", "slow")
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from((*_FAULTS, *_FAULTS, "delete", "empty", "release", "kill")),
+        st.integers(0, 1),
+        st.sampled_from((0.3, 2.0, 4.9, 5.1, 7.0, 9.9, 10.1, 14.9, 15.1, 30.0)),
+    ),
+    max_size=6,
+)  # fmt: skip
+_NETWORKS = {
+    "down": Network(is_down=True),
+    "failing": Network(status=500),
+    "late": Network(delay=4.9),
+    "mute": Network(loses_answers=True),
+    "slow": Network(delay=1.5, back=3.0),
+}
+
+
+async def take_step(world: World, step: Step, number: int) -> None:
+    """Let a fault begin, and end after a while; `check` holds at every moment."""
+    fault, index, seconds = step
+    process = world.processes[-1 - index]
+    if fault == "stop":
+        process.stop()
+    elif fault == "block":
+        process.is_alive = False
+    elif fault == "delete":
+        await world.delete()
+    elif fault == "empty":
+        await world.edit(spec={"holderIdentity": None})
+    elif fault in ("release", "kill"):
+        if fault == "release":
+            process.candidate.shut()
+            await world.clock.advance(0.3)
+            await world.until_done(process.end())
+        await process.kill()
+        await world.until_leased()  # a process that never saw the Lease of a holder cannot wait for its end
+        world.process(f"later{number}", skew=100.0 * number, pace=0.5)
+    else:
+        process.transport.network = replace(_NETWORKS[fault])
+    for _ in range(math.ceil(seconds / 0.25)):
+        await world.clock.advance(0.25)
+        world.check()
+    process.resume()
+    world.check()
+    process.is_alive, process.transport.network = True, Network()
+
+
+@given(_STEPS)
+@examples(10)
+def test_at_no_time_two_processes_may_write(steps: list[Step]) -> None:
+    async def play() -> None:
+        async with a_world() as world:
+            world.process("first", pace=0.5)
+            world.process("second", skew=-300.0, pace=0.5)
+            await world.clock.advance(3)  # each has observed the Lease
+            for number, step in enumerate(steps):
+                await take_step(world, step, number)
+            await world.until_leased()
+            world.process("fresh", pace=0.5)
+            for _ in range(100):
+                await world.clock.advance(0.5)
+                world.check()
+            assert any(process.leads for process in world.processes)
+
+    asyncio.run(play())
 
 
 def quick(identity: str) -> LeaseSettings:

@@ -87,6 +87,9 @@ class NotingInformers:
     async def run(self) -> None:
         await asyncio.Event().wait()
 
+    def announce(self) -> None:
+        raise AssertionError("this host is no standby")
+
 
 class NotingExecutor:
     """Hands local effects to the host, and writes succeed when `succeed` is called."""

@@ -6,7 +6,7 @@ Every decision is made in the pure half, so that a journal of the bus's events c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -62,6 +62,10 @@ class Informers(Protocol):
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        ...
+
+    def announce(self) -> None:
+        """Publish everything that is in the caches, and from then on every change."""
         ...
 
 
@@ -147,8 +151,11 @@ class ControllerHost:
         """Whether work is in progress that virtual time must wait for: policy calls, webhooks, checks."""
         return self._policies.thinking or self._notices.posting > 0 or self._checks.asking > 0
 
-    async def run(self, executor: Executor) -> None:
-        """Watch, reduce and act until cancelled. Timers and open questions are dropped then."""
+    async def run(self, executor: Executor, stand_by: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Watch, reduce and act until cancelled. Timers and open questions are dropped then.
+
+        With `stand_by`, informers that publish nothing are run until it returns; then they announce their objects.
+        """
 
         def take(batch: Batch) -> None:
             for event in batch:
@@ -156,12 +163,19 @@ class ControllerHost:
                     self._folded = event.seq
                     self._take(event, executor)
 
-        unsubscribe = self._bus.subscribe(take)
+        self._watches.start()
+        unsubscribe: Callable[[], object] = bool
         try:
-            self._watches.start()
-            self._loaded()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._informers.run)
+                if stand_by is not None:
+                    tasks.start_soon(self._informers.run)
+                    await stand_by()
+                unsubscribe = self._bus.subscribe(take)
+                self._loaded()
+                if stand_by is not None:
+                    self._informers.announce()
+                else:
+                    tasks.start_soon(self._informers.run)
                 tasks.start_soon(self._timers.run)
                 tasks.start_soon(self._notices.run)
                 tasks.start_soon(self._checks.run)

@@ -76,7 +76,7 @@ class SchedulerOptions:
     """Options of a Scheduler; `configuration` is the first one, as text or constructed; None takes the default.
 
     `debounce`, `schedule_period` and `budget` are in seconds. `seed` breaks ties. No cycle opens while `leading`
-    returns False.
+    returns False; with `is_standby`, none before `take_charge`.
     """
 
     configuration: str | Setup | None = None
@@ -86,6 +86,7 @@ class SchedulerOptions:
     schedule_period: float = PERIOD
     budget: float = BUDGET
     leading: Callable[[], bool] = lambda: True
+    is_standby: bool = False
     probe: Probe = field(default_factory=NoProbe)
     sources: SourceHost | None = None
 
@@ -114,6 +115,8 @@ class Scheduler:
         self._seed = options.seed
         self._budget = options.budget
         self._leading = options.leading
+        self._in_charge = not options.is_standby
+        self._charge = anyio.Event()
         self._pace = CycleTimer(debounce=options.debounce, period=options.schedule_period)
         self._probe = options.probe
         self._metrics = CycleMetrics(self._probe, clock)
@@ -178,8 +181,12 @@ class Scheduler:
         self._watch()
         self._pace.want()
 
+    def take_charge(self) -> None:
+        """End the standby: decide as soon as everything that is published by now is folded."""
+        self._charge.set()
+
     async def run(self, writers: Writers) -> None:
-        """Watch, decide and send until cancelled."""
+        """Watch, decide and send until cancelled. A standby only watches."""
         inbox = self._bus.subscribe_async()
         try:
             for kind in WATCHED:
@@ -190,7 +197,7 @@ class Scheduler:
                 tasks.start_soon(self._informers.run)
                 if self._sources is not None:
                     tasks.start_soon(self._sources.run)
-                tasks.start_soon(ensure_queues, writers.client, self.state.default_queue, self._clock)
+                tasks.start_soon(self._ensure_queues, writers.client)
                 dispatcher = Dispatcher(writers, tasks)
                 while True:
                     await self._until_due(inbox)
@@ -203,9 +210,12 @@ class Scheduler:
     async def _until_due(self, inbox: Inbox) -> None:
         """Fold events until a cycle is due and may be opened."""
         while True:
+            takes_charge = self._charge.is_set() and not self._in_charge
             await self._fold(inbox)
+            if takes_charge:
+                self._begin()
             wait = self._pace.wait(self._clock.monotonic())
-            if not self.state.is_ready or not self._leading():
+            if not self.state.is_ready or not self._in_charge or not self._leading():
                 await self._event_or(inbox, self._pace.period)
             elif wait <= 0:
                 return
@@ -214,15 +224,31 @@ class Scheduler:
             else:
                 await self._event_or(inbox, wait)
 
+    def _begin(self) -> None:
+        self._in_charge = True
+        self._pace.want()
+        self._reactions.requested(self._clock.now())
+
+    async def _ensure_queues(self, client: Client) -> None:
+        if not self._in_charge:
+            await self._charge.wait()
+        await ensure_queues(client, self.state.default_queue, self._clock)
+
     async def _event_or(self, inbox: Inbox, seconds: float) -> None:
-        """Return when there is an event in the inbox, or after that many seconds."""
+        """Return when there is an event in the inbox or the standby ends, or after that many seconds."""
 
         async def wake() -> None:
             await self._clock.idle(seconds)
             tasks.cancel_scope.cancel()
 
+        async def wake_in_charge() -> None:
+            await self._charge.wait()
+            tasks.cancel_scope.cancel()
+
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wake)
+            if not self._in_charge:
+                tasks.start_soon(wake_in_charge)
             await inbox.wait()
             tasks.cancel_scope.cancel()
 
@@ -252,7 +278,8 @@ class Scheduler:
             folded: Any = event  # the bus delivers only events of the scheduler's family
             if self.state.fold(folded):
                 self._trigger = event.seq
-                self._reactions.requested(event.at)
+                if self._in_charge:
+                    self._reactions.requested(event.at)
                 self._pace.want()
             if self.state.unfinished_fold is not None:
                 for _ in self.state.finish_fold():

@@ -35,6 +35,8 @@ from volcanoio.localcluster.apiserver.storage.store import Watcher
 from volcanoio.model.base import Manifest
 
 BOOKMARK_SECONDS: Final = 60.0
+SHORT_WATCH_SECONDS: Final = 5
+"""Watches up to this long are started for a bookmark: it is sent at once, by kube-apiserver 2 s before their end."""
 
 
 class WatchStream:
@@ -65,7 +67,7 @@ class WatchStream:
         self._loop = asyncio.get_running_loop()
         now = self._loop.time()
         self._deadline = now + seconds if seconds else None
-        self._next_bookmark = now + BOOKMARK_SECONDS
+        self._next_bookmark = now + (0.0 if 0 < seconds <= SHORT_WATCH_SECONDS else BOOKMARK_SECONDS)
         watcher.wake = self._wake
 
     def __aiter__(self) -> WatchStream:
