@@ -13,7 +13,7 @@ import msgspec
 
 from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.scheduling.sessionview import SessionView
-from volcanoio.framework.scheduling.sources import NODE_METRICS, NodeUsage
+from volcanoio.framework.scheduling.sources import NODE_METRICS, node_usage
 from volcanoio.framework.scheduling.views import Task
 from volcanoio.model.core import Container
 from volcanoio.model.resources import CPU, MEMORY, PODS
@@ -113,8 +113,7 @@ def _nodes(session: SessionView) -> list[_Node]:
     free = {name: columns.future_idle(name).tolist() for name in DIMENSIONS}
     found = []
     for row, name in enumerate(columns.names):
-        if name in facts:
-            usage = msgspec.convert(facts[name], NodeUsage)
+        if (usage := node_usage(facts.get(name))) is not None:
             whole = {each: capacity[each][row] for each in DIMENSIONS}
             used = {
                 CPU: usage.cpu / 100 * whole[CPU],

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.sessionview import SessionView
-from volcanoio.framework.scheduling.sources import NODE_METRICS, NodeUsage
+from volcanoio.framework.scheduling.sources import NODE_METRICS, node_usage
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, Shape, Task, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY
@@ -234,8 +234,7 @@ class NodeLoads:
         self.cpu, self.memory = np.zeros(size), np.zeros(size)
         self._at = np.full(size, -np.inf)
         for name, fact in facts.items():
-            if (row := self._row.get(name)) is not None:
-                usage = msgspec.convert(fact, NodeUsage)
+            if (row := self._row.get(name)) is not None and (usage := node_usage(fact)) is not None:
                 self.cpu[row], self.memory[row], self._at[row] = usage.cpu, usage.memory, usage.at
                 self.every = usage.every
 

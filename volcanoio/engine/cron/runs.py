@@ -9,7 +9,7 @@ from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import CronJob, CronJobStatus, Job, JobPhase
 from volcanoio.model.kinds import object_reference, owner_reference
-from volcanoio.model.times import epoch, rfc3339
+from volcanoio.model.times import epoch, epoch_or_none, rfc3339
 
 
 def run_name(cron: CronJob, due: float) -> str:
@@ -65,7 +65,7 @@ def last_schedule_time(cron: CronJob, runs: Sequence[Job]) -> float | None:
     So a process that ended between creating the Job and writing the status is made up for.
     """
     times = [moment for job in runs if (moment := scheduled_at(job)) is not None]
-    stored = epoch(cron.status.last_schedule_time)
+    stored = epoch_or_none(cron.status.last_schedule_time)
     return max([*times, *([] if stored is None else [stored])], default=None)
 
 

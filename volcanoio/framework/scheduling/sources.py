@@ -43,3 +43,11 @@ class NodeUsage(msgspec.Struct, frozen=True):
     memory: float
     at: float
     every: float = 30.0
+
+
+def node_usage(fact: Any) -> NodeUsage | None:
+    """Return a fact of the source `node-metrics`; None for one of another form."""
+    try:
+        return msgspec.convert(fact, NodeUsage)
+    except msgspec.ValidationError:
+        return None

@@ -28,7 +28,7 @@ def claim_names(pod: Pod) -> tuple[ClaimName, ...]:
     """
     claims: dict[str, ClaimName] = {}
     for volume in pod.spec.volumes:
-        if (source := volume.get("persistentVolumeClaim")) is not None:
+        if isinstance(source := volume.get("persistentVolumeClaim"), dict):
             key = f"{pod.metadata.namespace}/{source.get('claimName', '')}"
             claims.setdefault(key, ClaimName(key, ""))
         elif volume.get("ephemeral") is not None:

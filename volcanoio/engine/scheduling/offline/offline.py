@@ -198,7 +198,7 @@ class Offline:
             kept = [
                 entry
                 for entry in msgspec.to_builtins(cast("Pod", obj).status.conditions)
-                if entry["type"] not in replaced
+                if entry.get("type") not in replaced
             ]
             merged["status"]["conditions"] = [*kept, *new]
         self.put(msgspec.convert(merged, kind.type))

@@ -1,0 +1,224 @@
+"""Objects of others: each is reviewed, patched, reconciled and scheduled, or refused; no component fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from tests.fuzz import originals
+from tests.fuzz.mutations import hostile, mutated, outcome, values
+from tests.scenario.scheduling import harness
+from tests.unit import world
+from tests.unit.admission import objects
+from tests.unit.jobs import driver
+from volcanoio.engine.cron.controller import CronJobController
+from volcanoio.engine.flows.controller import JobFlowController
+from volcanoio.framework import effects
+from volcanoio.framework.decisions import Abstain, Act, Alert, Annotate, Decision, Hold, Override
+from volcanoio.framework.lifecycle import PolicyContext
+from volcanoio.kube.decoding import ObjectDecoder, UndecodableError
+from volcanoio.localcluster.apiserver.patches import PatchError, json_patch, strategic
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.batch import Job, JobAction
+from volcanoio.model.core import ResourceRequirements
+from volcanoio.model.kinds import Kind
+from volcanoio.model.packaged import config_path
+from volcanoio.runtime.policies.calls import InvalidDecisionError, validate_decision
+from volcanoio.runtime.webhooks import admission_review
+from volcanoio.runtime.webhooks.admission_review import ReviewError
+
+REVIEWED: dict[str, tuple[Kind, Manifest]] = {
+    "job": (kinds.JOB, originals.JOB),
+    "queue": (kinds.QUEUE, originals.QUEUE),
+    "pod group": (kinds.POD_GROUP, originals.POD_GROUP),
+    "cron job": (kinds.CRON_JOB, originals.CRON_JOB),
+    "job flow": (kinds.JOB_FLOW, originals.JOB_FLOW),
+    "job template": (kinds.JOB_TEMPLATE, originals.JOB_TEMPLATE),
+    "pod": (kinds.POD, originals.POD),
+}
+BODY: Manifest = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "u", "resource": {"group": "batch.volcano.sh", "resource": "jobs"}, "operation": "UPDATE", "name": "a",
+        "namespace": "ns", "userInfo": {"username": "u", "groups": ["g"], "extra": {"a": ["b"]}},
+        "object": originals.JOB, "oldObject": originals.JOB,
+    },
+}  # fmt: skip
+
+
+def stored(kind: Kind, manifest: Any) -> ApiObject | None:
+    """Return the object as an informer reads it; None where it cannot be decoded."""
+    found = outcome(UndecodableError, ObjectDecoder(kind).one, msgspec.json.encode(manifest))
+    return found if isinstance(found, ApiObject) else None
+
+
+@pytest.mark.parametrize(("kind", "valid"), REVIEWED.values(), ids=REVIEWED)
+@examples(30)
+@given(data=st.data())
+def test_admission(kind: Kind, valid: Manifest, data: st.DataObject) -> None:
+    damaged = data.draw(hostile(valid))
+    for review in (objects.create(kind, damaged), objects.update(kind, valid, damaged)):
+        assert review.allowed is (not review.messages)
+        changes = admission_review.json_patch(damaged, review.object or {})
+        assert json_patch.apply(deepcopy(damaged), changes) == review.object
+
+
+@examples(60)
+@given(mutated(BODY))
+def test_bodies_of_reviews(body: Any) -> None:
+    outcome(ReviewError, admission_review.decode, msgspec.json.encode(body))
+
+
+OPERATIONS = [
+    {"op": "add", "path": "/spec/tasks/-", "value": {"name": "c"}},
+    {"op": "remove", "path": "/spec/queue"},
+    {"op": "replace", "path": "/spec/tasks/0/replicas", "value": 5},
+    {"op": "move", "from": "/spec/queue", "path": "/spec/other"},
+    {"op": "copy", "from": "/spec", "path": "/spec/tasks/0/template"},
+    {"op": "test", "path": "/metadata/name", "value": "a"},
+]
+
+
+@examples(60)
+@given(operations=mutated(OPERATIONS))
+def test_json_patches(operations: Any) -> None:
+    outcome(PatchError, json_patch.apply, deepcopy(originals.JOB), operations)
+
+
+@examples(60)
+@given(
+    patch=mutated(
+        originals.POD, originals.POD["spec"], {"spec": {"containers": [{"name": "main", "$patch": "delete"}]}}
+    )
+)
+def test_merge_patches(patch: Any) -> None:
+    effects.apply_merge_patch(deepcopy(originals.POD), patch)
+    if isinstance(patch, dict):
+        outcome(PatchError, strategic.apply, deepcopy(originals.POD), patch)
+
+
+MOST_PODS = 100
+"""Size of a Job above which it is not run: quotas and admission limit it."""
+CONFIGURATIONS = [
+    config_path("scheduler", name).read_text() for name in ("volcano-scheduler.conf", "multi-tenant.conf")
+]
+SMALL = [harness.group("small", 1, phase="Inqueue"), harness.pod("small", "small", cpu="1")]
+
+
+@pytest.mark.parametrize("conf", CONFIGURATIONS, ids=["default", "multi-tenant"])
+@examples(60)
+@given(data=st.data())
+def test_scheduling(conf: str, data: st.DataObject) -> None:
+    """Two cycles over damaged objects; a sound pod is bound unless the cluster has no sound node or queue for it."""
+    pairs = (
+        (kinds.NODE, originals.NODE), (kinds.QUEUE, originals.QUEUE), (kinds.POD_GROUP, originals.POD_GROUP),
+        (kinds.POD, originals.POD),
+    )  # fmt: skip
+    chosen = data.draw(st.sets(st.sampled_from(range(len(pairs))), min_size=1))
+    drawn = [hostile(valid) if at in chosen else st.just(valid) for at, (_, valid) in enumerate(pairs)]
+    made = [(kind, data.draw(strategy)) for (kind, _), strategy in zip(pairs, drawn, strict=True)]
+    found = [obj for kind, manifest in made if (obj := stored(kind, manifest)) is not None]
+    cluster = harness.World(harness.node("sound"), harness.queue("q"), conf=conf)
+    for obj in found:
+        cluster.put(obj)
+    for manifest in [harness.group("small", 1, queue="q", phase="Inqueue"), SMALL[1]]:
+        cluster.put(manifest)
+    cluster.run(2)
+    assert "small" in cluster.binds
+
+
+@examples(60)
+@given(data=st.data(), ending=st.sampled_from(("Failed", "Succeeded", "Running", "nonsense")))
+def test_the_job_controller(data: st.DataObject, ending: str) -> None:
+    job = stored(kinds.JOB, {"metadata": {"name": "job"}, "spec": data.draw(mutated(originals.JOB_SPEC))})
+    if not isinstance(job, Job) or sum(task.replicas for task in job.spec.tasks) > MOST_PODS:
+        return
+    jobs = driver.World()
+    jobs.submit(msgspec.to_builtins(job.spec))
+    jobs.run_until_stable()
+    for pod in list(jobs.pods())[:3]:
+        jobs.phase(pod, ending, exit_code=data.draw(st.sampled_from((None, 0, 3, -1))))
+    jobs.run_until_stable()
+    jobs.crash()
+    jobs.run_until_stable()
+    jobs.pass_time(3600)
+
+
+CONTROLLERS: dict[str, tuple[Callable[..., Any], Kind, Manifest]] = {
+    "cron jobs": (CronJobController, kinds.CRON_JOB, originals.CRON_JOB),
+    "flows": (JobFlowController, kinds.JOB_FLOW, originals.JOB_FLOW),
+}
+
+
+@pytest.mark.parametrize(("make", "kind", "valid"), CONTROLLERS.values(), ids=CONTROLLERS)
+@examples(40)
+@given(data=st.data())
+def test_controllers(make: Callable[..., Any], kind: Kind, valid: Manifest, data: st.DataObject) -> None:
+    found = stored(kind, data.draw(hostile(valid)))
+    if found is None:
+        return
+    cluster = world.World([make])
+    cluster.put(kinds.JOB_TEMPLATE, originals.JOB_TEMPLATE)
+    outcome(msgspec.ValidationError, cluster.put, kind, msgspec.to_builtins(found))
+    outcome(msgspec.ValidationError, cluster.wait, 3600)  # of the world: a Job that an API server refuses
+
+
+numbers = st.one_of(
+    st.floats(), st.sampled_from((0.0, -1.0, 1e300, 1e18, 2.0**63, 253402300800.0, 9e15)), st.integers(-10, 10**6)
+)
+texts = st.one_of(st.sampled_from(("", "a", "x" * 70_000, "\x00", "a/b", "http://x")), st.text(max_size=5))
+
+
+def override(task: str, cpu: str, index: int) -> Override:
+    return Override(task=task, index=index, resources={"main": ResourceRequirements(requests={"cpu": cpu})})
+
+
+decisions: st.SearchStrategy[Any] = st.one_of(
+    st.builds(Abstain),
+    st.builds(Act, action=st.sampled_from(JobAction), after=numbers),
+    st.builds(
+        Hold,
+        reason=texts,
+        until=numbers,
+        pods=st.dictionaries(texts, st.integers(-5, 2**40), max_size=2),
+        wake=st.just(()),
+    ),
+    st.builds(
+        override, st.sampled_from(("a", "b", "none")), st.sampled_from(("1", "1e99", "-1", "")), st.integers(-1, 5)
+    ),
+    st.builds(Annotate, annotations=st.dictionaries(texts, texts, max_size=2)),
+    st.builds(Alert, reason=texts, message=texts, key=texts, webhook=st.just("")),
+    values,
+)
+
+
+@examples(100)
+@given(answers=st.lists(decisions, min_size=1, max_size=3), ending=st.sampled_from(("Failed", "Succeeded")))
+def test_answers_of_policies(answers: list[Any], ending: str) -> None:
+    """An answer is a valid decision, or refused with the reason; the job goes on after both."""
+    valid = [
+        answer
+        for answer in answers
+        if not isinstance(outcome(InvalidDecisionError, validate_decision, answer), Exception)
+    ]
+
+    def decide(_: PolicyContext) -> Decision:
+        return valid.pop() if valid else Abstain()
+
+    jobs = driver.World(policy=driver.Asked(decide))
+    jobs.submit(originals.JOB_SPEC)
+    jobs.run_until_stable()
+    for pod in list(jobs.pods())[:2]:
+        jobs.phase(pod, ending, exit_code=1)
+    jobs.run_until_stable()
+    jobs.crash()
+    jobs.pass_time(10.0**9)
