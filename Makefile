@@ -8,7 +8,7 @@ LOCALCLUSTER_TESTS := tests/localcluster tests/contract tests/soak
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real real-cluster go-clients format crds rbac deploy metrics wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real real-cluster go-clients format crds rbac deploy metrics flags wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -96,6 +96,9 @@ deploy: $(VENV)/.dev rbac  ## Regenerate config/deploy from config/helm/volcanoi
 
 metrics: $(VENV)/.dev  ## Regenerate the tables of docs/metrics.md from the catalogue of metrics
 	$(BIN)/python -m tests.architecture.metrics_page
+
+flags: $(VENV)/.dev  ## Regenerate the tables of docs/flags.md from the table of flags
+	$(BIN)/python -m tests.architecture.flags_page
 
 wheel: $(VENV)/.dev  ## Build the wheel
 	$(BIN)/python -m build --wheel --outdir dist

@@ -33,6 +33,7 @@ SCREEN = 70
 REFERENCE = {
     "docs/benchmarks.md",
     "docs/differences.md",
+    "docs/flags.md",
     "docs/metrics.md",
     "docs/scheduler-configuration.md",
     "docs/writing-a-controller.md",

@@ -1,4 +1,4 @@
-"""Commands that run one component in a cluster: `volcanoio scheduler` and `volcanoio controllers`."""
+"""Commands that run one component in a cluster: `volcanoio scheduler`, `controllers` and `webhooks`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import anyio
 import click
 import structlog
 
-from volcanoio.cli.componentflags import GATES, SchedulerFlags, gate_notes, notes
+from volcanoio.cli.componentflags import GATES, Address, SchedulerFlags, gate_notes, notes
 from volcanoio.cli.terminal import UsageError, sole_error
 from volcanoio.compose.component import (
     Build,
@@ -24,8 +24,13 @@ from volcanoio.compose.component import (
 )
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
+from volcanoio.compose.webhooks import WebhookManager, WebhookSettings
+from volcanoio.engine.admission.request import AdmissionSettings
+from volcanoio.engine.admission.resource_groups import AdmissionConfError
 from volcanoio.engine.scheduling.cluster.state import StateOptions
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError as SchedulerConfigurationError
+from volcanoio.framework import entrypoints
+from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.kube.clock import WallClock
 from volcanoio.kube.kubeconfig import ConfigError
 from volcanoio.kube.leader_election import Leadership, LeaseSettings, LeaseSettingsError
@@ -37,7 +42,12 @@ from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, discover
 from volcanoio.runtime.metrics import PrometheusProbe
 from volcanoio.runtime.policies.configuration import ConfigurationError
+from volcanoio.runtime.webhooks.certificates import CertificateError
+from volcanoio.runtime.webhooks.paths import PathError, Target, parse_paths
 
+_USAGE_ERRORS = (
+    AdmissionConfError, CertificateError, ConfigError, EndpointError, MountError, PathError, PluginError
+)  # fmt: skip
 _log = structlog.get_logger(__name__)
 _DEBUG = 4
 """Value of -v from which debug lines are logged, as in Volcano."""
@@ -54,14 +64,15 @@ def set_up_logs(given: dict[str, Any]) -> None:
 def run_scheduler(**given: Any) -> int:
     """Run the scheduler until a signal; returns the exit code. Raises CommandError."""
     set_up_logs(given)
-    connection, component = _component("volcano-scheduler", given)
+    connection, component = _component("volcano-scheduler", given, tls=_certificate_files(given))
     flags = SchedulerFlags.take(given)
     file, config_map = _configuration(given)
     with _command_errors(file):
         schedulers = given["scheduler_name"]
+        text = _text("--scheduler-conf", file)
         settings = SchedulerSettings(
             registry=discover(plugins_dirs=given["plugins_dir"]),
-            configuration=_text("--scheduler-conf", file),
+            configuration=text if given["disable_default_scheduler_config"] else None,
             configuration_file=file,
             configuration_map=config_map,
             plugins_dirs=given["plugins_dir"],
@@ -85,7 +96,7 @@ def run_scheduler(**given: Any) -> int:
 def run_controllers(**given: Any) -> int:
     """Run the controllers until a signal; returns the exit code. Raises CommandError."""
     set_up_logs(given)
-    connection, component = _component("volcano-controllers", given)
+    connection, component = _component("volcano-controllers", given, tls=_certificate_files(given))
     gates = GATES | dict(given["feature_gates"])
     for note in gate_notes(gates, _GATED.keys()):
         _log.info("flag without effect", note=note)
@@ -115,6 +126,47 @@ def run_controllers(**given: Any) -> int:
         return anyio.run(_run, connection, component, build)
 
 
+def run_webhooks(**given: Any) -> int:
+    """Run the admission until a signal; returns the exit code. Raises CommandError."""
+    set_up_logs(given)
+    files = _certificate_files(given)
+    connection, component = _component("volcano-admission", given, metrics=given["healthz_address"])
+    gates = GATES | dict(given["feature_gates"])
+    for note in gate_notes(gates, tuple(FeatureGate)):
+        _log.info("flag without effect", note=note)
+    schedulers = given["scheduler_name"]
+    with _command_errors(given["admission_conf"]):
+        target = Target(
+            namespace=given["webhook_namespace"],
+            service=given["webhook_service_name"],
+            url=given["webhook_url"],
+            rows=parse_paths(given["enabled_admission"]),
+        )
+        admission = AdmissionSettings(
+            gated_schedulers=schedulers if gates[FeatureGate.QUEUE_ADMISSION] else (),
+            scheduler_name=schedulers[0],
+            schedulers=schedulers,
+            job_plugins=discover(plugins_dirs=given["plugins_dir"]).factories(entrypoints.JOB_PLUGINS),
+            max_queue_depth=given["max_queue_depth"],
+            root_queue_protection=given["enable_root_queue_protection"],
+            queue_allocated_pods_check=given["enable_queue_allocated_pods_check"],
+        )
+        settings = WebhookSettings(
+            admission=admission,
+            target=target,
+            listen_address=given["listen_address"],
+            port=given["port"],
+            certificate_files=files and (files.certificate, files.key, files.authority),
+            admission_conf=given["admission_conf"],
+            graceful_shutdown_time=given["graceful_shutdown_time"],
+        )
+
+        def build(transport: Transport, probe: PrometheusProbe, _leader: Leadership | None) -> WebhookManager:
+            return WebhookManager(transport, settings=settings, probe=probe)
+
+        return anyio.run(_run, connection, component, build)
+
+
 _GATED = {"CronVolcanoJobSupport": "cronjob-controller", "VolcanoJobSupport": "job-controller"}
 """Feature gates that switch a controller off."""
 
@@ -130,29 +182,44 @@ async def _run(connection: ConnectionSettings, settings: ComponentSettings, buil
     return await run_until_signal(Component(await connection.load(), settings, build))
 
 
-def _component(name: str, given: dict[str, Any]) -> tuple[ConnectionSettings, ComponentSettings]:
-    """Return the settings that all components have; raises UsageError."""
+def _certificate_files(given: dict[str, Any]) -> TlsFiles | None:
+    """Return the three files of HTTPS, None if none is given; raises UsageError."""
     files = {flag: given[flag.replace("-", "_")] for flag in ("ca-cert-file", "tls-cert-file", "tls-private-key-file")}
     missing = [flag for flag, path in files.items() if path is None]
     if missing and len(missing) < len(files):
         raise UsageError(f"--{missing[0]} is missing: HTTPS needs the three files; give it, or none of them")
-    metrics, health = given["listen_address"], given["healthz_address"]
+    return None if missing else TlsFiles(*files.values())
+
+
+def _component(
+    name: str, given: dict[str, Any], *, tls: TlsFiles | None = None, metrics: Address | None = None
+) -> tuple[ConnectionSettings, ComponentSettings]:
+    """Return the settings that all components have; raises UsageError.
+
+    `tls` is for the endpoints, `metrics` the address of metrics where it is not that of --listen-address.
+    """
+    metrics = metrics or given["listen_address"]
     endpoints = EndpointSettings(
-        health=health if given["enable_healthz"] else None,
+        health=given["healthz_address"] if given["enable_healthz"] else None,
         metrics=metrics if given["enable_metrics"] else None,
-        profile=metrics if given["enable_pprof"] else None,
-        tls=None if missing else TlsFiles(*files.values()),
+        profile=metrics if given.get("enable_pprof") else None,
+        tls=tls,
     )
     connection = ConnectionSettings(kubeconfig=given["kubeconfig"], master=given["master"] or "")
     settings = ComponentSettings(
-        name=name, endpoints=endpoints, lease=_lease(given), grace=given["graceful_shutdown_time"]
+        name=name,
+        endpoints=endpoints,
+        lease=_lease(given),
+        qps=given["kube_api_qps"],
+        burst=given["kube_api_burst"],
+        grace=given["graceful_shutdown_time"],
     )
     return connection, settings
 
 
 def _lease(given: dict[str, Any]) -> LeaseSettings | None:
     """Return the lease to compete for, None without leader election; raises UsageError."""
-    if not given["leader_elect"]:
+    if not given.get("leader_elect"):
         return None
     try:
         return LeaseSettings(
@@ -200,6 +267,6 @@ def _command_errors(file: Path | None) -> Iterator[None]:
         if isinstance(problem, SchedulerConfigurationError | ConfigurationError):
             lines = str(problem).splitlines()
             raise UsageError("\n".join(f"{file}: {line}" for line in lines) if file else problem) from None
-        if isinstance(problem, ConfigError | EndpointError | PluginError | MountError):
+        if isinstance(problem, _USAGE_ERRORS):
             raise UsageError(problem) from None
         raise

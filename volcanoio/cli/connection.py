@@ -16,7 +16,7 @@ from volcanoio.cli.terminal import CommandError, ExitCode
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, Forbidden, Invalid, Unauthorized
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import ConfigError, from_file
+from volcanoio.kube.kubeconfig import ConfigError, from_file, in_cluster
 from volcanoio.kube.transport import RequestOptions, Response, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -66,18 +66,22 @@ class _WarningTransport(HttpTransport):
 
 @asynccontextmanager
 async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[Client]:
-    """Connect to the cluster; raises CommandError if there is no configuration."""
+    """Connect to the cluster, in a pod without kubeconfig by its service account.
+
+    Raises CommandError if there is no configuration.
+    """
     if master and not master.startswith(("http://", "https://")):
         raise CommandError(f'--master: "{master}" is not an http(s) URL; write for instance https://127.0.0.1:6443')
     path = find_kubeconfig(kubeconfig)
-    if not _exists(path):
+    is_pod = kubeconfig is None and not _exists(path) and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    if not is_pod and not _exists(path):
         msg = (
             f"no kubeconfig at {path}; start a local cluster with `volcanoio up`, "
             "then set KUBECONFIG=.volcanoio/kubeconfig or pass --kubeconfig"
         )
         raise CommandError(msg, ExitCode.UNREACHABLE)
     try:
-        connection = await from_file(path)
+        connection = in_cluster() if is_pod else await from_file(path)
     except ConfigError as error:
         raise CommandError(str(error), ExitCode.UNREACHABLE) from None
     transport = _WarningTransport(replace(connection, server=master) if master else connection)

@@ -285,12 +285,6 @@ _CLUSTER_OPTIONS = (
     ),
     flags("demo"),
     click.option("--strict-admission", is_flag=True, help="Reject what Volcano's newest admission rejects."),
-    click.option(
-        "--max-queue-depth", type=click.IntRange(min=1), default=5, help="Maximum depth of the tree of queues."
-    ),
-    click.option(
-        "--enable-queue-allocated-pods-check", is_flag=True, help="Refuse the deletion of a queue that has pods."
-    ),
     _VERBOSE,
 )
 
@@ -335,7 +329,7 @@ def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> i
 
 
 @volcanoio.command("hollow-nodes", short_help="Serve simulated nodes to any cluster.")
-@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
+@flags("hollow-nodes")
 @click.option(
     "--count",
     type=click.IntRange(min=0),
@@ -345,12 +339,13 @@ def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> i
 @click.option("--prefix", default="hollow", help="Node names are PREFIX-0 and up; use one process per prefix.")
 @options(*_NODE_OPTIONS)
 @_VERBOSE
-def hollow_nodes(kubeconfig: Path | None, verbose: int, **given: Any) -> int:
+def hollow_nodes(verbose: int, count: int, prefix: str, **given: Any) -> int:
     """Serve simulated nodes to any cluster until Ctrl-C: pods bound to them start, run and end as in `volcanoio up`."""
     from volcanoio.cli.serving import run_hollow_nodes
     from volcanoio.compose.hollow import HollowOptions
 
-    return run_hollow_nodes(kubeconfig, HollowOptions(**given), verbose)
+    nodes = {name: given.pop(name) for name in ("node_resources", "kubelet_lag")}
+    return run_hollow_nodes(HollowOptions(count=count, prefix=prefix, **nodes), verbose, **given)
 
 
 _NAMESPACE = click.option("--namespace", "-n", default="volcano-system", help="Namespace of the components.")
@@ -415,6 +410,16 @@ def controllers(**given: Any) -> int:
     return run_controllers(**given)
 
 
+@volcanoio.command(cls=ComponentCommand, context_settings=_CONTEXT, short_help="Run the admission of a cluster.")
+@flags("webhooks")
+@version_flag
+def webhooks(**given: Any) -> int:
+    """Run the admission webhooks of a cluster until SIGTERM, with their certificates and configurations."""
+    from volcanoio.cli.components import run_webhooks
+
+    return run_webhooks(**given)
+
+
 volcanoio.add_command(help_command)
 volcanoio.add_command(node)
 volcanoio.add_command(config)
@@ -436,3 +441,8 @@ def vc_scheduler() -> None:
 def vc_controller_manager() -> None:
     """Run `volcanoio controllers` under Volcano's name."""
     controllers.main(prog_name="vc-controller-manager")
+
+
+def vc_webhook_manager() -> None:
+    """Run `volcanoio webhooks` under Volcano's name."""
+    webhooks.main(prog_name="vc-webhook-manager")

@@ -10,26 +10,27 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
 from volcanoio.cli.componentflags import SchedulerFlags
 from volcanoio.cli.connection import connected, reporting_api_errors
-from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command, sole_error
 from volcanoio.compose.hollow import HollowOptions, MissingPermissionsError, check_permissions, hollow_fleet
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.kube.transport import Transport
 from volcanoio.runtime import logs
+from volcanoio.runtime.endpoints import EndpointError, Health, serving
 
 _LEVELS = ("warning", "info", "debug")
 """Log level by number of -v flags."""
 
 
-def set_up_logs(verbose: int) -> None:
+def set_up_logs(verbose: int, form: Literal["json", "console"] = "console") -> None:
     """Set up logs on stderr with the level of the -v flags."""
-    logs.set_up(level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
+    logs.set_up(form=form, level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
@@ -105,16 +106,29 @@ def _hint(kubeconfig: Path) -> None:
         )
 
 
-def run_hollow_nodes(kubeconfig: Path | None, options: HollowOptions, verbose: int) -> int:
+def run_hollow_nodes(options: HollowOptions, verbose: int, **given: Any) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP; raises CommandError."""
-    set_up_logs(verbose)
-    return anyio.run(_serve, kubeconfig, options)
+    form = given["log_format"]
+    set_up_logs(verbose, form or ("console" if sys.stderr.isatty() else "json"))
+    health = given["healthz_address"] if given["enable_healthz"] else None
+    try:
+        return anyio.run(_serve, given["kubeconfig"], given["master"] or "", health, options)
+    except Exception as error:
+        if isinstance(problem := sole_error(error), EndpointError):
+            raise UsageError(f"--healthz-address: {problem}") from None
+        raise
 
 
-async def _serve(kubeconfig: Path | None, options: HollowOptions) -> int:
+async def _serve(kubeconfig: Path | None, master: str, health: tuple[str, int] | None, options: HollowOptions) -> int:
+    registered = anyio.Event()
+    checks = Health(lambda: "", lambda: "" if registered.is_set() else "the nodes are not registered yet")
     with anyio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
-        async with connected(kubeconfig) as client, anyio.create_task_group() as tasks:
-            tasks.start_soon(_run, client.transport, options, tasks.cancel_scope)
+        async with AsyncExitStack() as stack:
+            if health is not None:
+                await stack.enter_async_context(serving(*health, checks.handlers()))
+            client = await stack.enter_async_context(connected(kubeconfig, master))
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            tasks.start_soon(_run, client.transport, options, registered, tasks.cancel_scope)
             async for _ in signals:
                 with suppress(OSError):  # the terminal may be gone
                     print("stopping; the nodes stay, and turn NotReady", file=sys.stderr)
@@ -123,7 +137,7 @@ async def _serve(kubeconfig: Path | None, options: HollowOptions) -> int:
     return ExitCode.OK
 
 
-async def _run(transport: Transport, options: HollowOptions, scope: anyio.CancelScope) -> None:
+async def _run(transport: Transport, options: HollowOptions, registered: anyio.Event, scope: anyio.CancelScope) -> None:
     try:
         fleet = hollow_fleet(transport, options)
     except OptionError as error:
@@ -132,6 +146,7 @@ async def _run(transport: Transport, options: HollowOptions, scope: anyio.Cancel
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(fleet.run)
         await fleet.registered.wait()
+        registered.set()
         print(f"ready nodes={options.count}", flush=True)
         if not options.count:  # nodes of an earlier run are removed, and there is nothing to serve
             scope.cancel()

@@ -7,6 +7,7 @@ at once. While the API server cannot be reached it waits and logs why.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +24,7 @@ from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import ConfigError, Connection, load
 from volcanoio.kube.leader_election import LeaderElector, Leadership, LeaseSettings
-from volcanoio.kube.transport import Transport, TransportError
+from volcanoio.kube.transport import RateLimitedTransport, Transport, TransportError
 from volcanoio.runtime.endpoints import Handler, Health, Profiles, TlsFiles, metrics_handler, serving
 from volcanoio.runtime.metrics import PrometheusProbe
 
@@ -89,12 +90,15 @@ class EndpointSettings:
 class ComponentSettings:
     """Settings of a component's process; without `lease` it always leads.
 
+    `qps` limits its requests per second, but not those for the lease, and `burst` those at once; 0 is no limit.
     `grace` is the longest time in seconds for requests in flight at its end.
     """
 
     name: str
     endpoints: EndpointSettings = EndpointSettings()
     lease: LeaseSettings | None = None
+    qps: float = 0.0
+    burst: int = 0
     grace: float = 20.0
 
 
@@ -134,7 +138,8 @@ class Component:
                     if self._elector is not None:
                         tasks.start_soon(self._elector.run)
                         tasks.start_soon(self._end_when_lost, self._elector)
-                    self._process = self._build(self.transport, self.probe, self._elector)
+                    transport = self._limited(self.transport)
+                    self._process = self._build(transport, self.probe, self._elector)
                     tasks.start_soon(self._process.run)
                     await self._begin(self._process)
         _log.info("ended", component=self._settings.name, code=self._code)
@@ -151,6 +156,12 @@ class Component:
         self._stopping = True
         self._unready = "it is ending"
         self._stop.set()
+
+    def _limited(self, transport: Transport) -> Transport:
+        qps, burst = self._settings.qps, self._settings.burst
+        if not qps:
+            return transport
+        return RateLimitedTransport(transport, qps=qps, burst=burst or max(1, math.ceil(qps)), clock=self._clock)
 
     async def _begin(self, process: Process) -> None:
         """Become ready once everything is listed."""

@@ -58,10 +58,10 @@ CONFIGURATION_FILE = "volcano-scheduler.conf"
 class SchedulerSettings:
     """Settings of the scheduler's process; times in seconds. `configuration` None takes the default.
 
-    The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs` when these change. With
-    `configuration_map` it is read from that key of a ConfigMap, and `configuration` is in force while the key cannot be
-    used. With `ignore_unavailable`, plugins and actions of Volcano that are not available yet are skipped with a
-    warning. `state` selects the objects that the scheduler acts on.
+    The configuration is reloaded from `configuration_file`, or from the key `configuration_map` of a ConfigMap, and
+    plugins from `plugins_dirs` when these change. Without `configuration`, what is there at the start is read by `run`,
+    and the default is in force while it cannot be used. With `ignore_unavailable`, plugins and actions of Volcano that
+    are not available yet are skipped with a warning. `state` selects the objects that the scheduler acts on.
     """
 
     registry: Registry
@@ -76,6 +76,12 @@ class SchedulerSettings:
     state: StateOptions = field(default_factory=StateOptions)
     journal: Path | None = None
     seed: int = 0
+
+    @property
+    def reads_configuration(self) -> bool:
+        """Whether the first configuration is read by `run`."""
+        source = self.configuration_map or (self.configuration_file if self.configuration is None else None)
+        return source is not None
 
 
 class SchedulerProcess:
@@ -113,7 +119,8 @@ class SchedulerProcess:
         self._watched = WatchedConfiguration(source, source.look()._replace(text=text))
         self._known = PluginCatalog.of(registry, ignore_unavailable=settings.ignore_unavailable)
         setup = Setup.make(text, self._known)
-        setup.warn(settings.configuration_file or "default")
+        if not settings.reads_configuration:
+            setup.warn(settings.configuration_file or "default")
         self.bus = EventBus(clock.now)
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=self._probe)
         self.scheduler = Scheduler(
@@ -144,7 +151,7 @@ class SchedulerProcess:
     async def run(self) -> None:
         """Watch, decide and bind until cancelled."""
         reloader = self._reloader()
-        if self._settings.configuration_map is not None:
+        if self._settings.reads_configuration:
             await reloader.begin()
             self._configured[CONFIGURATION_FILE] = without_password(reloader.in_force)
         self._begun.set()

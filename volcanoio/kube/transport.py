@@ -7,11 +7,13 @@ write takes microseconds. Callers do not depend on which one they have.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
 from typing import Protocol, TypedDict, Unpack
 
 import msgspec
+
+from volcanoio.kube.clock import Clock
 
 
 class ContentType(StrEnum):
@@ -112,6 +114,45 @@ class Transport(Protocol):
     async def aclose(self) -> None:
         """Close all connections."""
         ...
+
+
+class RateLimitedTransport:
+    """Transport that begins at most `qps` requests and streams per second, and up to `burst` at once after idleness.
+
+    It is client-go's token bucket, in which each request takes the next free moment.
+    """
+
+    def __init__(self, transport: Transport, *, qps: float, burst: int, clock: Clock) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._gap = 1 / qps
+        self._saved = (burst - 1) * self._gap
+        self._moment = float("-inf")
+        """The moment that the last request took."""
+
+    async def _admit(self) -> None:
+        now = self._clock.monotonic()
+        self._moment = max(self._moment + self._gap, now - self._saved)
+        if self._moment > now:
+            await self._clock.sleep(self._moment - now)
+
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """Send one request when it is admitted."""
+        await self._admit()
+        return await self._transport.request(method, path, **options)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Open a streamed GET when it is admitted."""
+        await self._admit()
+        async with self._transport.stream(path, query=query) as lines:
+            yield lines
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._transport.aclose()
 
 
 class StreamRefused(Exception):  # noqa: N818 - named for what happened

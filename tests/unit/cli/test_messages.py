@@ -12,7 +12,7 @@ import volcanoio_plugins
 import volcanoio_policies
 
 import volcanoio
-from volcanoio.cli.componentflags import flags_of
+from volcanoio.cli.componentflags import FLAGS
 from volcanoio.cli.main import volcanoio as root
 
 PACKAGE = Path(volcanoio.__file__).parent
@@ -22,17 +22,16 @@ UNCLEAR = re.compile(r"\bknown are\b|\bmend(s|ed|ing)?\b|\b(has|have) waited\b|t
 COMMANDS = {
     "compose/simulate": "simulate", "compose/hollow": "hollow-nodes", "compose/webhooks": "webhooks",
     "compose/installation": "install",
-    "runtime/webhooks/": "webhooks",
 }  # fmt: skip
 """Files, by the beginnings of their paths, that belong to a command other than `up`."""
 
 
 def options_at(path: str) -> set[str]:
-    """The options of the command to which a file belongs."""
+    """The options of the command to which a file belongs, and those of the components, which share modules."""
     command = next((name for start, name in COMMANDS.items() if path.startswith(start)), "up")
-    declared = root.commands[command].params if command in root.commands else ()
+    declared = root.commands[command].params
     given = {name for parameter in declared for name in (*parameter.opts, *parameter.secondary_opts)}
-    return given | {f"--{flag.name}" for flag in flags_of(command)}
+    return given | {f"--{flag.name}" for flag in FLAGS}
 
 
 def literals(path: Path) -> Iterator[str]:

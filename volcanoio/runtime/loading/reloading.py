@@ -1,4 +1,4 @@
-"""Hot reload: files are read once a second, and changed content takes effect.
+"""Hot reload: files are read every 0.75 s, and changed content takes effect within two reads.
 
 Polling covers the symlink swap of a ConfigMap mount, a rename over the file and a write in place. Notifications of the
 operating system (inotify, as by `watchfiles`) would still need it: they are missing on network file systems, if no
@@ -29,7 +29,7 @@ from volcanoio.kube.transport import TransportError
 from volcanoio.model.documents import read_text
 from volcanoio.runtime.loading.mounted_files import MountError, files_in
 
-INTERVAL = 1.0
+INTERVAL = 0.75
 """Seconds between two reads."""
 Made = TypeVar("Made")
 _log = structlog.get_logger(__name__)
@@ -104,7 +104,7 @@ class WatchedConfiguration:
 
 
 class ConfigurationReloader(ABC, Generic[Made]):
-    """Reads the source once a second and puts changes into force; `run` until cancelled.
+    """Reads the source every INTERVAL and puts changes into force; `run` until cancelled.
 
     `clock` is the machine's: file times follow it, even if a simulated cluster runs faster.
     """
@@ -173,7 +173,9 @@ class ConfigurationReloader(ABC, Generic[Made]):
         """Adopt new content, or log why it cannot be used."""
         self._evaluated = seen
         if seen == self._in_force:
-            _log.info(f"{self.what} was changed back to the one in force", file=self.source)
+            if not self._default:
+                _log.info(f"{self.what} was changed back to the one in force", file=self.source)
+            self._default = False
             self._good()
             return
         try:
@@ -225,7 +227,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class StartupFiles:
-    """Checks the files of directories once a second; `run` until cancelled.
+    """Checks the files of directories every INTERVAL; `run` until cancelled.
 
     `plugins_dirs` may contain scheduler plugins too; those are reloaded and skipped here. `clock` is the machine's.
     """
