@@ -37,7 +37,9 @@ def test_pods_wait_until_the_scheduler_admits_the_pod_group() -> None:
     assert not world.pods()
     world.run_until_stable()
     assert list(world.pods()) == ["job-t-0", "job-t-1", "job-t-2"]
-    assert world.job().status.pending == 3
+    assert world.job().status.pending == 0, "the write that enters Running will have the counts"
+    assert world.pass_time(5).job().status.pending == 3
+    assert not world.timers
 
 
 def test_a_job_runs_to_completion_and_keeps_its_counts() -> None:
@@ -333,3 +335,39 @@ def test_a_job_out_of_retries_kills_its_pods_only_when_it_is_failed() -> None:
     statuses(world)
     world.run_until_stable().fire("counts")
     assert statuses(world) == ["Restarting running 1 failed 1", "Failed failed 1 terminating 1"]
+
+
+def test_a_job_that_starts_is_written_once_for_each_phase() -> None:
+    world = World()
+    world.submit(spec(task(replicas=50)))
+    world.run_until_stable()
+    for pod in world.pods():
+        world.phase(pod, "Running")
+        world.run_until_stable()
+    assert statuses(world) == ["Pending", "Running running 50"]
+    assert not world.timers
+
+
+def test_counts_of_a_job_that_does_not_start_are_written_after_a_delay() -> None:
+    world = World()
+    world.submit(spec(task(replicas=3)))
+    world.run_until_stable()
+    world.pass_time(4.9)
+    assert statuses(world) == ["Pending"]
+    world.pass_time(0.1)
+    assert statuses(world) == ["Pending pending 3"]
+    world.phase("job-t-1", "Running")
+    world.run_until_stable()
+    world.pass_time(5)
+    assert statuses(world) == ["Pending pending 2 running 1"]
+
+
+def test_a_crash_during_the_delay_of_counts_loses_no_pod() -> None:
+    world = World()
+    world.submit(spec(task(replicas=3)))
+    world.run_until_stable()
+    world.crash()
+    world.run_until_stable().pass_time(5)
+    assert len(world.pods()) == 3
+    assert statuses(world)[-1] == "Pending pending 3"
+    assert not world.collisions

@@ -17,8 +17,8 @@ from volcanoio.engine.jobs.state.job_state import CountDelay, JobState, Reductio
 from volcanoio.engine.jobs.state.stored_state import has_stored_times, read_stored
 from volcanoio.engine.jobs.status.writes import (
     can_change_plan,
-    differ_in_counts_only,
     fold_irrelevant_change,
+    is_count_update,
     is_queue_count_update,
     remaining_delay,
 )
@@ -75,7 +75,7 @@ def _fold_event(reduction: Reduction, event: ControllerEvent, view: View) -> Ste
             before = reduction.state
             write_succeeded(reduction, event, view)
             delay = reduction.state.count_delay
-            if delay is not None and view.now < delay.until and differ_in_counts_only(before.job, reduction.state.job):
+            if delay is not None and view.now < delay.until and is_count_update(before.job, reduction.state.job):
                 stages = reduction.finish()
                 return Step(reduction.state, stages)
         case EffectFailed():
@@ -101,12 +101,14 @@ def _fold_observation(reduction: Reduction, event: Observed, view: View) -> Step
         if (delay := remaining_delay(before, after, uid, view.now)) is not None:
             return _continue_count_delay(reduction, delay)
     is_own_write = before.count_delay is not None and before.has_writes_in_flight and event.resource == JOB
-    return Step(after, ()) if is_own_write and differ_in_counts_only(before.job, after.job) else None
+    return Step(after, ()) if is_own_write and is_count_update(before.job, after.job) else None
 
 
 def _timer_fired(reduction: Reduction, name: str) -> None:
     timers, approval = reduction.state.timers, reduction.state.creation_approval
     reduction.update(timers={other: due for other, due in timers.items() if other != name})
+    if name == COUNT_DELAY:
+        reduction.update(counts_due=reduction.now)
     if name == APPROVAL_TIMER and approval is not None:
         reduction.update(creation_approval=msgspec.structs.replace(approval, due=reduction.now))
 
@@ -156,6 +158,8 @@ def _due_times(state: JobState) -> dict[str, float]:
         times[APPROVAL_TIMER] = state.creation_approval.due
     if state.count_delay is not None and state.has_uncounted_changes:
         times[COUNT_DELAY] = state.count_delay.until
+    elif state.counts_due:
+        times[COUNT_DELAY] = state.counts_due
     if state.job.metadata.revision <= state.stale_revision:
         times[CONFLICT] = state.stale_until
     if not has_stored_times(state.job.status):

@@ -21,7 +21,9 @@ from volcanoio.engine.jobs.state.transitions import RECONCILE_MODES, ReconcileMo
 from volcanoio.engine.jobs.status import phases
 from volcanoio.engine.jobs.status.writes import (
     counted_status,
+    differ_in_counts_only,
     new_count_delay,
+    starting_count_delay,
     status_entering_phase,
     without_expected_pods,
     write_annotations,
@@ -152,7 +154,27 @@ def _write_next_status(
         status = phases.with_reason(status, wait.reason, wait.message)
     if due_writes.problem is None and status.state.phase == phase:
         reduction.update(count_delay=new_count_delay(context, next_stored, phase, reduction.now))
+        if wait is None and phase is JobPhase.PENDING and _delay_counts(reduction, context, status):
+            return
+    reduction.update(counts_due=0.0)
     write_status(reduction, context, status)
+
+
+def _delay_counts(reduction: Reduction, context: ReconcileContext, status: JobStatus) -> bool:
+    """Return whether the write of a status that differs in counts only is delayed; a timer ends the delay."""
+    if not differ_in_counts_only(context.job.status, status):
+        return False
+    now, known = reduction.now, reduction.state.counts_due
+    due = min(known, now + starting_count_delay(context)) if known else now + starting_count_delay(context)
+    if due <= now:
+        return False
+    delay = reduction.state.count_delay if context.counts.running or context.counts.ended else None
+    reduction.update(
+        counts_due=due,
+        count_delay=None if delay is None else msgspec.structs.replace(delay, until=due),
+        has_uncounted_changes=delay is not None,
+    )
+    return True
 
 
 def _record_wait(reduction: Reduction, job: Job, due_writes: reconciliation.DueWrites) -> None:

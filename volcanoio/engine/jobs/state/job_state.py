@@ -184,6 +184,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
       - `early_deletions`: objects that disappeared right after their creation, the last at `last_early_deletion`;
         nothing is created before `recreate_at`
       - `count_delay`: delay of count writes; `has_uncounted_changes`: pods changed during it
+      - `counts_due`: when a delayed write of mere counts is due, 0 if none is delayed
       - `timers`: running timers by name
 
     Reports and caches
@@ -223,6 +224,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     last_warning: str = ""
     count_delay: CountDelay | None = None
     has_uncounted_changes: bool = False
+    counts_due: float = 0.0
     creation_failure: WaitReason | None = None
     creations_by_time: dict[str, int] = {}
     creation_limits: CreationLimits = CreationLimits()

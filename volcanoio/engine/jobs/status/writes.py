@@ -17,7 +17,7 @@ from volcanoio.engine.jobs.pods.observed import Counts, index_of, task_of, total
 from volcanoio.engine.jobs.pods.summary import compact_summary
 from volcanoio.engine.jobs.state.job_state import CountDelay, JobState, Reduction, job_patch
 from volcanoio.engine.jobs.state.reconcile_context import ReconcileContext
-from volcanoio.engine.jobs.state.stored_state import StoredState, read_stored
+from volcanoio.engine.jobs.state.stored_state import COUNTED_PODS, StoredState, read_stored
 from volcanoio.engine.jobs.state.transitions import RECONCILE_MODES, STOPPED_PHASES, ReconcileMode
 from volcanoio.engine.jobs.status import phases
 from volcanoio.engine.jobs.status.killed_pods import pods_to_kill
@@ -109,7 +109,23 @@ def _planning_fields(pod: Pod) -> tuple[object, ...]:
 
 COUNT_DELAY_PER_POD, MIN_COUNT_DELAY, MAX_COUNT_DELAY = 0.0005, 0.05, 2.0
 """Seconds of delay per pod, and its limits. The pods of a gang start and end at nearly the same time."""
+STARTING_FACTOR, MAX_STARTING_DELAY = 10.0, 2.0
+"""Factor and limit of the delay while the pods of a Pending job start: the write that enters Running has all counts."""
+CREATED_FACTOR, MAX_CREATED_DELAY = 100.0, 5.0
+"""The same while none of its pods has started."""
 _PHASES_AFTER_PENDING = frozenset({"Running", "Succeeded", "Failed"})
+
+
+def _count_delay(pods: int) -> float:
+    return min(MAX_COUNT_DELAY, max(MIN_COUNT_DELAY, COUNT_DELAY_PER_POD * pods))
+
+
+def starting_count_delay(context: ReconcileContext) -> float:
+    """Return for how long the write of mere counts of a Pending job is delayed, in seconds."""
+    counts, seconds = context.counts, _count_delay(context.pod_summary.total)
+    if counts.running or counts.ended:
+        return min(MAX_STARTING_DELAY, STARTING_FACTOR * seconds)
+    return min(MAX_CREATED_DELAY, CREATED_FACTOR * seconds)
 
 
 def new_count_delay(context: ReconcileContext, stored: StoredState, phase: JobPhase, now: float) -> CountDelay | None:
@@ -117,7 +133,9 @@ def new_count_delay(context: ReconcileContext, stored: StoredState, phase: JobPh
 
     A delayed action about a pending pod ends with the pod's pending phase, which may be written later; others may not.
     """
-    seconds = min(MAX_COUNT_DELAY, max(MIN_COUNT_DELAY, COUNT_DELAY_PER_POD * context.pod_summary.total))
+    seconds = (
+        _count_delay(context.pod_summary.total) if phase is not JobPhase.PENDING else starting_count_delay(context)
+    )
     waiting = stored.hold or any(entry.cause != JobEvent.POD_PENDING for entry in stored.delayed)
     if waiting or not seconds:
         return None
@@ -174,11 +192,25 @@ def remaining_delay(before: JobState, after: JobState, uid: str, now: float) -> 
     return msgspec.structs.replace(delay, changes=delay.changes - 1)
 
 
-def differ_in_counts_only(old: Job | None, new: Job | None) -> bool:
+def is_count_update(old: Job | None, new: Job | None) -> bool:
     """Return whether only the counts of a job changed, as by this controller's own write."""
     if old is None or new is None or _identity(old) != _identity(new) or old.spec != new.spec:
         return False
     return _without_counts(old.status) == _without_counts(new.status)
+
+
+def differ_in_counts_only(old: JobStatus, new: JobStatus) -> bool:
+    """Return whether two statuses differ in counts, and in which pods they include, and in nothing else.
+
+    Terminating pods count as a difference in more: that they leave is stored before they are gone.
+    """
+    if old == new or old.terminating != new.terminating:
+        return False
+    before, after = (
+        msgspec.structs.replace(_without_counts(status), controlled_resources=_other_entries(status))
+        for status in (old, new)
+    )
+    return before == after
 
 
 def _identity(obj: Pod | Job | PodGroup) -> tuple[object, ...]:
@@ -195,6 +227,10 @@ def _without_counts(status: JobStatus) -> JobStatus:
     return msgspec.structs.replace(
         status, pending=0, running=0, succeeded=0, failed=0, unknown=0, terminating=0, task_status_count={}
     )
+
+
+def _other_entries(status: JobStatus) -> dict[str, str]:
+    return {key: value for key, value in status.controlled_resources.items() if key != COUNTED_PODS}
 
 
 def counted_status(context: ReconcileContext, stored: StoredState) -> JobStatus:
