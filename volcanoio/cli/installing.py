@@ -15,6 +15,7 @@ from volcanoio.cli.terminal import CommandError, UsageError
 from volcanoio.compose.installation import (
     InstallationError,
     InstallOptions,
+    Parts,
     install,
     purge,
     render,
@@ -31,20 +32,26 @@ class InstallFlags(TypedDict):
     replicas: int | None
 
 
-def run_install(kubeconfig: Path | None, *, only_render: bool, skip_crds: bool, **given: Unpack[InstallFlags]) -> None:
+def run_install(
+    kubeconfig: Path | None, *, only_render: bool, skip_crds: bool, only_crds: bool, **given: Unpack[InstallFlags]
+) -> None:
     """Apply the manifests, or print them. Raises CommandError."""
+    if skip_crds and only_crds:
+        raise UsageError("--skip-crds and --only-crds leave nothing to install; give one of them")
     options = _options(**given)
+    parts = Parts(definitions=not skip_crds, components=not only_crds)
     if only_render:
-        print(render(options, definitions=not skip_crds), end="")
+        print(render(options, parts), end="")
         return
 
     async def work() -> None:
         async with connected(kubeconfig) as client:
             with reporting_api_errors():
-                await install(client, options, print, definitions=not skip_crds)
+                await install(client, options, print, parts)
 
     _run(work)
-    print(f"installed; `kubectl get pods --namespace {options.namespace}` shows its processes")
+    if parts.components:
+        print(f"installed; `kubectl get pods --namespace {options.namespace}` shows its processes")
 
 
 def run_uninstall(

@@ -361,11 +361,12 @@ _CLUSTER_KUBECONFIG = click.option(
 @click.option("--image", help="Image of all components, as REGISTRY/NAME:TAG; by default that of this version.")
 @click.option("--replicas", type=click.IntRange(min=1), help="Replicas of each component; by default 2.")
 @click.option("--skip-crds", is_flag=True, help="Leave CustomResourceDefinitions out.")
+@click.option("--only-crds", is_flag=True, help="Install nothing else, as before an upgrade with Helm.")
 def install(kubeconfig: Path | None, **given: Any) -> None:
     """Install scheduler, controllers and admission in a cluster, by server-side apply.
 
-    CustomResourceDefinitions that the cluster has already are replaced only if no field or object is lost. Run it again
-    to upgrade. Options beyond these are in the Helm chart, config/helm/volcanoio.
+    CustomResourceDefinitions that the cluster has already are replaced only if no field and no version is lost. Run it
+    again to upgrade. Options beyond these are in the Helm chart, config/helm/volcanoio.
     """
     from volcanoio.cli.installing import run_install
 

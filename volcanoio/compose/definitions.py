@@ -1,12 +1,14 @@
 """Our CustomResourceDefinitions, and what changes where a cluster has other ones of the same names, such as Volcano's.
 
-A definition is replaced only if ours accepts and keeps every object that the present one does: `compare` lists what it
-adds and what it would break.
+A definition is replaced only if ours keeps every field and version that the present one has. Rules for values may
+become stricter: an API server does not apply them to fields that an update leaves as they are (validation ratcheting,
+in Kubernetes 1.30 and newer), so stored objects stay valid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from volcanoio.model.base import Manifest
@@ -20,15 +22,26 @@ _BOUNDS = {
 }
 """Keywords of bounds: 1 where a greater one is stricter, -1 where a smaller one is."""
 _UNKNOWN = "x-kubernetes-preserve-unknown-fields"
-_RULES = ("pattern", "format", "multipleOf", "not", "oneOf", "x-kubernetes-list-type")
+_RULES = ("pattern", "format", "multipleOf")
 """Keywords whose values cannot be compared for strictness: any change of one counts as stricter."""
+_UNRATCHETED = ("not", "oneOf", "x-kubernetes-list-type")
+"""Keywords that hold for unchanged fields, too."""
+
+
+class Change(Enum):
+    """What a change means for clients and stored objects."""
+
+    ADDS = auto()
+    RESTRICTS = auto()
+    LOSES = auto()
 
 
 class Difference(NamedTuple):
     """Changes that our definition makes to another one, each as `version.path: what`."""
 
     added: tuple[str, ...]
-    broken: tuple[str, ...]
+    stricter: tuple[str, ...]
+    lost: tuple[str, ...]
 
 
 def crd_manifests() -> list[Manifest]:
@@ -37,72 +50,74 @@ def crd_manifests() -> list[Manifest]:
 
 
 def compare(present: Manifest, ours: Manifest) -> Difference:
-    """Return what replacing a definition by ours adds, and what it breaks for clients and stored objects."""
+    """Return what replacing a definition by ours adds, forbids for new values, and takes away."""
+    found = list(_differences(present, ours))
+    return Difference(*(tuple(sorted(text for kind, text in found if kind is change)) for change in Change))
+
+
+def _differences(present: Manifest, ours: Manifest) -> Iterator[tuple[Change, str]]:
     old, new = present["spec"], ours["spec"]
-    added: list[str] = []
-    identity = [(one["group"], one["scope"], one["names"]["kind"], one["names"]["plural"]) for one in (old, new)]
-    broken = [] if identity[0] == identity[1] else [f"group, scope or names: {identity[0]} becomes {identity[1]}"]
+    before, after = ((one["group"], one["scope"], one["names"]["kind"], one["names"]["plural"]) for one in (old, new))
+    if before != after:
+        yield Change.LOSES, f"group, scope or names: {before} becomes {after}"
     if old.get("conversion", {}).get("strategy", "None") != "None":
-        broken.append("conversion: objects would no longer be converted by the webhook")
+        yield Change.LOSES, "conversion: objects would no longer be converted by the webhook"
     versions = {version["name"]: version for version in new["versions"]}
     for version in old["versions"]:
-        name, same = version["name"], versions.get(version["name"])
+        name, same = version["name"], versions.pop(version["name"], None)
         if same is None:
             if version["served"] or name in present.get("status", {}).get("storedVersions", ()):
-                broken.append(f"{name}: objects of this version would no longer be served")
+                yield Change.LOSES, f"{name}: objects of this version would no longer be served"
             continue
-        broken += _lost_subresources(name, version, same)
+        if version["storage"] and not same["storage"]:
+            yield Change.LOSES, f"{name}: objects would no longer be stored in this version"
+        has, will_have = ("status" in (one.get("subresources") or {}) for one in (version, same))
+        if has != will_have:
+            where = "to its subresource" if will_have else "with the object"
+            yield Change.LOSES, f"{name}: the status would be written {where}"
         schemas = (one.get("schema", {}).get("openAPIV3Schema", {}) for one in (version, same))
-        for is_broken, text in _changes(name, *schemas):
-            (broken if is_broken else added).append(text)
-    added += [f"{name}: this version" for name in versions.keys() - {one["name"] for one in old["versions"]}]
-    return Difference(tuple(sorted(added)), tuple(sorted(broken)))
+        yield from _changes(name, *schemas)
+    for name in versions:
+        yield Change.ADDS, f"{name}: this version"
 
 
-def _lost_subresources(name: str, version: Manifest, same: Manifest) -> Iterator[str]:
-    if version["storage"] and not same["storage"]:
-        yield f"{name}: objects would no longer be stored in this version"
-    old, new = ("status" in (one.get("subresources") or {}) for one in (version, same))
-    if old != new:
-        yield f"{name}: the status would be written {'to its subresource' if new else 'with the object'}"
-
-
-def _changes(path: str, old: Schema, new: Schema) -> Iterator[tuple[bool, str]]:
-    """Yield the changes below a path, each with whether it breaks something."""
+def _changes(path: str, old: Schema, new: Schema) -> Iterator[tuple[Change, str]]:
     if new.get(_UNKNOWN):
         return
     if old.get(_UNKNOWN):
-        yield True, f"{path}: unknown fields would be removed"
+        yield Change.LOSES, f"{path}: unknown fields would be removed"
         return
     if old.get("type") != new.get("type") and not new.get("x-kubernetes-int-or-string"):
-        yield True, f"{path}: its type would change from {old.get('type')} to {new.get('type')}"
+        yield Change.LOSES, f"{path}: its type would change from {old.get('type')} to {new.get('type')}"
         return
-    for text in _stricter(old, new):
-        yield True, f"{path}: {text}"
+    yield from ((Change.RESTRICTS, f"{path}: {text}") for text in _stricter(old, new))
+    if missing := set(new.get("required", ())) - set(old.get("required", ())):
+        yield Change.LOSES, f"{path}: {', '.join(sorted(missing))} would be required"
+    for keyword in _UNRATCHETED:
+        if keyword in new and new[keyword] != old.get(keyword):
+            yield Change.LOSES, f"{path}: {keyword} {new[keyword]} would hold"
     yield from _changed_properties(path, old, new)
     for keyword, suffix in (("items", "[]"), ("additionalProperties", ".*")):
         before, after = old.get(keyword), new.get(keyword)
         if isinstance(before, dict) and isinstance(after, dict):
             yield from _changes(path + suffix, before, after)
         elif isinstance(before, dict) and keyword == "additionalProperties":
-            yield True, f"{path}: names that the schema does not contain would be removed"
+            yield Change.LOSES, f"{path}: names that the schema does not contain would be removed"
 
 
-def _changed_properties(path: str, old: Schema, new: Schema) -> Iterator[tuple[bool, str]]:
+def _changed_properties(path: str, old: Schema, new: Schema) -> Iterator[tuple[Change, str]]:
     before, after = old.get("properties", {}), new.get("properties", {})
     if "additionalProperties" not in new:
         for name in before.keys() - after.keys():
-            yield True, f"{path}.{name}: the field would be removed"
+            yield Change.LOSES, f"{path}.{name}: the field would be removed"
     for name in after.keys() - before.keys():
-        yield False, f"{path}.{name}"
+        yield Change.ADDS, f"{path}.{name}"
     for name in before.keys() & after.keys():
         yield from _changes(f"{path}.{name}", before[name], after[name])
 
 
 def _stricter(old: Schema, new: Schema) -> Iterator[str]:
     """Yield why the new schema refuses values that the old one accepts."""
-    if missing := set(new.get("required", ())) - set(old.get("required", ())):
-        yield f"{', '.join(sorted(missing))} would be required"
     if "enum" in new and not ("enum" in old and set(map(str, old["enum"])) <= set(map(str, new["enum"]))):
         yield f"only {', '.join(map(str, new['enum']))} would be valid"
     for keyword, sign in _BOUNDS.items():

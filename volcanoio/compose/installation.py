@@ -73,6 +73,17 @@ class InstallOptions:
             raise InstallationError(f'--image: "{self.image}" is not an image; write REGISTRY/NAME:TAG')
 
 
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What is installed: the CustomResourceDefinitions, and the components with everything that they need."""
+
+    definitions: bool = True
+    components: bool = True
+
+
+EVERYTHING = Parts()
+
+
 def manifests(options: InstallOptions) -> list[Manifest]:
     """Return everything but the definitions, in the order in which it is applied."""
     found: list[Manifest] = []
@@ -89,20 +100,22 @@ def manifests(options: InstallOptions) -> list[Manifest]:
     return found
 
 
-def render(options: InstallOptions, *, definitions: bool = True) -> str:
+def render(options: InstallOptions, parts: Parts = EVERYTHING) -> str:
     """Return the manifests as a YAML stream for `kubectl apply --server-side -f -`."""
-    files = sorted(config_path("crds").glob("*.yaml")) if definitions else []
-    rest = yaml.safe_dump_all(manifests(options), sort_keys=False, width=120)
-    return "---\n".join([*(file.read_text(encoding="utf-8") for file in files), rest])
+    texts = []
+    if parts.definitions:
+        texts += [file.read_text(encoding="utf-8") for file in sorted(config_path("crds").glob("*.yaml"))]
+    if parts.components:
+        texts.append(yaml.safe_dump_all(manifests(options), sort_keys=False, width=120))
+    return "---\n".join(texts)
 
 
-async def install(client: Client, options: InstallOptions, report: Report, *, definitions: bool = True) -> None:
+async def install(client: Client, options: InstallOptions, report: Report, parts: Parts = EVERYTHING) -> None:
     """Apply the definitions and then everything else. Raises InstallationError before anything is changed."""
-    wanted = manifests(options)
+    wanted = manifests(options) if parts.components else []
     await _check_deployments(client, wanted)
-    if definitions:
-        for definition in crd_manifests():
-            report(await _apply_definition(client, definition))
+    for definition in crd_manifests() if parts.definitions else ():
+        report(await _apply_definition(client, definition))
     for manifest in wanted:
         report(await _apply(client, manifest))
 
@@ -134,12 +147,14 @@ async def _apply_definition(client: Client, ours: Manifest) -> str:
         await client.apply(DEFINITION, ours, manager=MANAGER)
         return f"{label} created"
     difference = compare(present, ours)
-    if difference.broken:
-        return f"{label} kept as it is: {_summary(difference.broken)}"
+    if difference.lost:
+        return f"{label} kept as it is: {_summary(difference.lost)}"
     applied = await client.apply(DEFINITION, ours, manager=MANAGER, force=True)
     if applied["metadata"]["resourceVersion"] == present["metadata"]["resourceVersion"]:
         return f"{label} unchanged"
-    return f"{label} replaced: adds {_summary(difference.added)}" if difference.added else f"{label} replaced"
+    changes = [f"adds {_summary(difference.added)}"] if difference.added else []
+    changes += [f"for new values only: {_summary(difference.stricter)}"] if difference.stricter else []
+    return f"{label} replaced{': ' if changes else ''}{'. '.join(changes)}"
 
 
 def _summary(items: Sequence[str], shown: int = 3) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import anyio
 import pytest
 import yaml
 
-from volcanoio.compose.controllers import WorkloadControllers
+from tests.unit.compose.plane import plane
 from volcanoio.compose.installation import (
     DEPLOYMENT,
     KINDS,
     InstallationError,
     InstallOptions,
+    Parts,
     install,
     manifests,
     purge,
@@ -23,16 +21,8 @@ from volcanoio.compose.installation import (
     stored_objects,
     uninstall,
 )
-from volcanoio.compose.local import all_controllers
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import NotFound
-from volcanoio.localcluster.apiserver.apimachinery.clock import WallClock
-from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
-from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.localcluster.apiserver.server import install as install_endpoints
-from volcanoio.localcluster.apiserver.storage.store import Store
-from volcanoio.localcluster.clock import RunningClock
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
@@ -43,7 +33,7 @@ POD = {"containers": [{"name": "c", "image": "none"}]}
 
 
 def test_every_object_is_in_the_namespace_that_is_asked_for() -> None:
-    text = render(InstallOptions(namespace="batch"), definitions=False)
+    text = render(InstallOptions(namespace="batch"), Parts(definitions=False))
     assert SYSTEM not in text
     found = list(yaml.safe_load_all(text))
     assert {one["metadata"]["namespace"] for one in found if "namespace" in one["metadata"]} == {"batch"}
@@ -68,18 +58,6 @@ def test_the_definitions_come_first() -> None:
 def test_an_option_that_cannot_be_used_is_refused(option: str, value: str) -> None:
     with pytest.raises(InstallationError, match=f"--{option}: "):
         InstallOptions(**{option: value})  # type: ignore[arg-type]
-
-
-@asynccontextmanager
-async def plane() -> AsyncIterator[Client]:
-    """Run an API server with Kubernetes' controllers: no definitions of ours, no admission, no kubelets."""
-    async with ApiServer(Core(Store(), WallClock())).running() as server:
-        install_endpoints(server)
-        controllers = WorkloadControllers(InProcessTransport(server), RunningClock(), all_controllers())
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(controllers.run)
-            yield Client(InProcessTransport(server))
-            tasks.cancel_scope.cancel()
 
 
 async def read(client: Client, one: Manifest) -> Manifest | None:
