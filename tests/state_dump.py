@@ -23,6 +23,8 @@ def state_dump(state: ClusterState) -> dict[str, Any]:
     ledger = state.ledger
     return {
         "listed": state.listed_resources,
+        "foreign_groups": list(state.foreign_groups),
+        "handover": {} if state.handover is None else {name: at for name, (at, _) in state.handover.waiting.items()},
         "nodes": _nodes(ledger.columns),
         "shapes": [msgspec.to_builtins(shape, order="deterministic") for shape in ledger.shapes.all],
         "tasks": {uid: _task(task) for uid, task in ledger.tasks.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -158,7 +159,7 @@ class SchedulerProcess:
         clock, probe, fence = self._clock, self._probe, self._fence
         sender = Sender(self._transport, clock=clock, fence=fence, seed=self._settings.seed)
         prebinder = PreBinder(sender, clock=clock)
-        options = BinderOptions(probe=probe, prebinder=prebinder)
+        options = BinderOptions(probe=probe, prebinder=prebinder, may_use=self._may_use())
         binder = Binder(self._transport, self.bus.publish, clock=clock, fence=fence, options=options)
         recorder = self._recorder(binder)
         reporter = BindReporter(recorder, clock=clock, reference_of=self._pod_group)
@@ -211,6 +212,11 @@ class SchedulerProcess:
         await leadership.acquired()
         await self.informers.catch_up()
         self.scheduler.take_charge()
+
+    def _may_use(self) -> Callable[[str], bool] | None:
+        """Return whether a node may be bound to, by its name; None without zones, where every node may."""
+        state = self.scheduler.state
+        return None if state.handover is None else lambda node: node in state.ledger.columns.rows
 
     def _reloader(self) -> SchedulerReloader:
         """Return the reloader that passes changes of the configuration and of mounted plugins to the scheduler."""

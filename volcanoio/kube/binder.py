@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -36,6 +37,7 @@ from volcanoio.kube.transport import NotSent, Response, Transport, TransportErro
 from volcanoio.model.kinds import POD
 
 PREBIND_FAILED = "PreBindFailed"
+NODE_LEFT = "NodeLeftZone"
 
 
 class _Batch:
@@ -65,7 +67,8 @@ class _Bind:
 class BinderOptions:
     """Options: `timeout` (seconds) of each bind, also sent to the server; `window` limits the binds in flight.
 
-    `prebinder` carries out the steps that precede binds. `seed` varies the back-off, `probe` receives the metrics.
+    `prebinder` carries out the steps that precede binds. With `may_use`, a bind to a node for which it returns False is
+    refused unsent, also one that is sent again. `seed` varies the back-off, `probe` receives the metrics.
     """
 
     window: InFlightWindow | None = None
@@ -73,6 +76,7 @@ class BinderOptions:
     seed: int = 0
     probe: Probe = field(default_factory=NoProbe)
     prebinder: PreBinder | None = None
+    may_use: Callable[[str], bool] | None = None
 
 
 class Binder:
@@ -97,6 +101,7 @@ class Binder:
         self._fence = fence
         self._window = options.window or InFlightWindow()
         self._timeout = options.timeout
+        self._may_use = options.may_use
         self._rng = random.Random(f"{options.seed}/binder")
         self._probe = options.probe
         self._waiting: deque[_Bind] = deque()
@@ -201,11 +206,14 @@ class Binder:
     async def _attempt(self, item: _Bind) -> _Bind | None:
         """Send one attempt within the window, then handle its response outside it; returns the next bind."""
         item.sent_at = self._clock.monotonic()
+        has_node = self._may_use is None or self._may_use(item.request.node)
         try:
-            answer = await self._post(item)
+            answer = await self._post(item) if has_node else None
         finally:
             self._window.in_flight -= 1
-        if answer is None:
+        if not has_node:
+            self._refuse(item, 0, NODE_LEFT, "the node is no longer one of this scheduler's")
+        elif answer is None:
             self._refuse(item, 0, FENCED, "this process may not bind now")
         elif isinstance(answer, str):
             await self._find_out(item, answer)

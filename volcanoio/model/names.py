@@ -98,5 +98,8 @@ POLICY_ARGUMENTS = "policy-arguments.volcanoio.dev/"
 # On Queues: "true" as a label, so that admission policies can select the queues.
 RESTRICTED = "volcanoio.dev/restricted"
 
+# On PodGroups of Jobs with another scheduler name than volcano: that name. Other schedulers leave the PodGroup alone.
+GROUP_SCHEDULER = "volcanoio.dev/scheduler-name"
+
 # On Namespaces: the weight of the namespace within a queue (a positive number, 1 by default).
 FAIRSHARE_WEIGHT = "volcanoio.dev/fairshare-weight"

@@ -285,3 +285,24 @@ async def test_an_eviction_marks_the_pod_and_deletes_that_uid() -> None:
         assert first.body["metadata"] == {"uid": "uid-0"}
         if len(transport.calls) > 1:
             assert transport.calls[1].body["preconditions"] == {"uid": "uid-0"}
+
+
+async def test_a_bind_to_a_node_that_left_the_zone_is_not_sent_again() -> None:
+    """The first attempt has no response; before the second one the node moves to another scheduler's zone."""
+    server, left = Server(), set[str]()
+    server.faults["p1"] = [hang]
+
+    def move(server: Server, name: str, node: str) -> Response | TransportError | None:
+        left.add(node)
+        return refusal(500, "InternalError", "before commit")
+
+    server.faults["p2"] = [move]
+    left.add("n3")
+    events: list[Event] = []
+    options = BinderOptions(may_use=lambda node: node not in left)
+    async with Binder(server.transport, events.extend, clock=server.clock, options=options) as binder:
+        binder.submit(gang(4))
+        await until(lambda: not binder.unfinished)
+    assert sorted(server.bound) == ["p0", "p1"]
+    refusals = {event.name: (event.code, event.reason) for event in events if isinstance(event, BindRefused)}
+    assert refusals == {"p2": (0, "NodeLeftZone"), "p3": (0, "NodeLeftZone")}

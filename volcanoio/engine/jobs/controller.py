@@ -222,7 +222,7 @@ class JobController:
     rules = _RULES
 
     def __init__(self, context: ControllerContext) -> None:
-        self._plugins = PluginCache(dict(context.job_plugins))
+        self._plugins = PluginCache(dict(context.job_plugins), context.scheduler_names)
 
     def start(self, key: str) -> JobState:  # noqa: ARG002 - the same for every key
         """Return the state of an unknown key."""

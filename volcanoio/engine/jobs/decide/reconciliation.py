@@ -321,7 +321,7 @@ def _pod_group_effects(context: ReconcileContext, group: PodGroup | None) -> lis
     assert spec is not None
     resource = kinds.POD_GROUP.resource
     if group is None:
-        return [Create(resource=resource, manifest=pod_group_manifest(job, spec))]
+        return [Create(resource=resource, manifest=pod_group_manifest(job, spec, context.plugin_cache.scheduler_names))]
     if not _is_retained(context.state, group):
         return []
     if is_outdated_pod_group(group, job):

@@ -7,7 +7,7 @@ deleted, also after a restart of the controller.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -107,8 +107,11 @@ def pod_group_spec(job: Job, priorities: Mapping[str, int], overrides: tuple[Tas
     )
 
 
-def pod_group_manifest(job: Job, spec: PodGroupSpec) -> Manifest:
-    """Return the PodGroup to create: labels and annotations of the job, owned by it."""
+def pod_group_manifest(job: Job, spec: PodGroupSpec, scheduler_names: Collection[str] = ()) -> Manifest:
+    """Return the PodGroup to create: labels and annotations of the job, owned by it.
+
+    `scheduler_names` are the schedulers that admit PodGroups.
+    """
     return {
         "apiVersion": kinds.POD_GROUP.api_version,
         "kind": kinds.POD_GROUP.kind,
@@ -116,11 +119,25 @@ def pod_group_manifest(job: Job, spec: PodGroupSpec) -> Manifest:
             "name": pod_group_name(job),
             "namespace": job.metadata.namespace,
             "labels": dict(job.metadata.labels),
-            "annotations": {**job.metadata.annotations, names.JOB_VERSION: str(job.status.version)},
+            "annotations": {
+                **job.metadata.annotations,
+                names.JOB_VERSION: str(job.status.version),
+                **_scheduler_annotation(job, scheduler_names),
+            },
             "ownerReferences": [owner_reference(kinds.JOB, job)],
         },
         "spec": msgspec.to_builtins(spec),
     }
+
+
+def _scheduler_annotation(job: Job, scheduler_names: Collection[str]) -> dict[str, str]:
+    """Return the annotation by which other schedulers leave the PodGroup alone.
+
+    There is none for the usual name, nor for a scheduler that admits no PodGroups: one of ours must do that.
+    """
+    scheduler = job.spec.scheduler_name
+    is_special = scheduler != names.SCHEDULER_NAME and scheduler in scheduler_names
+    return {names.GROUP_SCHEDULER: scheduler} if is_special else {}
 
 
 def pod_group_patch(group: PodGroup, spec: PodGroupSpec) -> Manifest:

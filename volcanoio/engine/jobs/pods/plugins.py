@@ -1,7 +1,7 @@
 """Job plugins: their instances for a job, in order, and the support objects they declare."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -52,10 +52,14 @@ class JobPlugins(NamedTuple):
 
 
 class PluginCache:
-    """Plugin instances of the most recent jobs, kept while the spec stays."""
+    """Plugin instances of the most recent jobs, kept while the spec stays.
 
-    def __init__(self, factories: Mapping[str, PluginFactory]) -> None:
+    `scheduler_names` are the schedulers that admit PodGroups before pods are created.
+    """
+
+    def __init__(self, factories: Mapping[str, PluginFactory], scheduler_names: Collection[str] = ()) -> None:
         self._factories = factories
+        self.scheduler_names = frozenset(scheduler_names)
         self._known: dict[str, tuple[JobSpec, JobPlugins]] = {}
 
     def of(self, job: Job) -> JobPlugins:

@@ -11,9 +11,10 @@ from volcanoio.engine.scheduling.cluster.attempts import FreedRoom, Unschedulabl
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.nominations import Nominations, Reservation, Reservations
+from volcanoio.engine.scheduling.cluster.pod_fields import job_key
 from volcanoio.engine.scheduling.cluster.pods import PodFold
 from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
-from volcanoio.engine.scheduling.cluster.scope import Scope
+from volcanoio.engine.scheduling.cluster.scope import Handover, Scope
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.ordering.backlogs import Backlogs, SinglePodOrder
@@ -29,7 +30,7 @@ from volcanoio.framework.scheduling_events import AskAnswered, BindRefused, Evic
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, PriorityClass
-from volcanoio.model.names import DEFAULT_QUEUE, NAMESPACE_NAME, SCHEDULER_NAME
+from volcanoio.model.names import DEFAULT_QUEUE, GROUP_SCHEDULER, NAMESPACE_NAME, SCHEDULER_NAME
 from volcanoio.model.scheduling import PodGroup, Queue
 
 REQUIRED_RESOURCES = tuple(
@@ -74,7 +75,11 @@ class ClusterState:
     def __init__(self, options: StateOptions | None = None) -> None:
         options = options or StateOptions()
         self.default_queue = options.default_queue
-        self._scope = options.scope
+        self.scheduler_names = options.scheduler_names
+        self.foreign_groups: dict[str, PodGroup | None] = {}
+        """PodGroups of other schedulers by key, None while only their pods are known."""
+        self.handover = None if options.scope is None else Handover(options.scope)
+        """Restricts events to the scheduler's part of the cluster."""
         self.reservation_seconds = options.reservation_seconds
         self.ledger = Ledger()
         self.inputs = self.ledger.inputs
@@ -194,14 +199,18 @@ class ClusterState:
         return False
 
     def _observe(self, event: Observed) -> bool:
-        if self._scope is not None:
-            if (restricted := self._scope.restrict(event)) is None:
+        if self.handover is not None:
+            is_used = isinstance(event.object, Node) and event.object.metadata.name in self.ledger.columns.rows
+            if (restricted := self.handover.restrict(event, is_used=is_used)) is None:
                 return False
             event = restricted
         obj, deleted = event.object, event.change is Change.GONE
         match obj:
             case Pod():
-                return self.pods.remove(obj) if deleted else self.pods.observe(obj)
+                if deleted:
+                    return self.pods.remove(obj)
+                changed = self.pods.observe(obj)
+                return self._assign_group(obj) or changed
             case Node():
                 return self._observe_node(obj, deleted)
             case PodGroup():
@@ -237,7 +246,48 @@ class ClusterState:
         self.ledger.put_node(node)
         return True
 
+    def _assign_group(self, pod: Pod) -> bool:
+        """Determine from a pod which scheduler has its PodGroup; return whether it became or ceased to be ours.
+
+        A PodGroup does not name its scheduler: it is ours unless it has pods, and only of others. It remains theirs
+        when those pods are gone.
+        """
+        is_own = pod.spec.scheduler_name in self.scheduler_names
+        if is_own and not self.foreign_groups:
+            return False
+        if not (key := job_key(pod)) or is_own is (key not in self.foreign_groups) or pod.metadata.deletion_timestamp:
+            return False
+        if is_own:
+            group = self.foreign_groups.pop(key)
+            return group is not None and self._observe_group(group, deleted=False)
+        job = self.ledger.jobs.get(key)
+        if job is not None and job.members:
+            return False
+        has_group = job is not None and job.has_group
+        self.foreign_groups[key] = job.group if job is not None and has_group else None
+        if job is not None and has_group:
+            self._forget_group(job)
+        return has_group
+
+    def _is_foreign(self, group: PodGroup, *, deleted: bool) -> bool:
+        """Return whether a PodGroup belongs to another scheduler; keep it, in case pods of ours join it."""
+        key = group.metadata.key
+        named = group.metadata.annotations.get(GROUP_SCHEDULER, "")
+        if key not in self.foreign_groups:
+            job = self.ledger.jobs.get(key)
+            if not named or named in self.scheduler_names or (job is not None and job.members):
+                return False
+            if job is not None and job.has_group:
+                self._forget_group(job)
+        if deleted:
+            self.foreign_groups.pop(key, None)
+        else:
+            self.foreign_groups[key] = group
+        return True
+
     def _observe_group(self, group: PodGroup, deleted: bool) -> bool:
+        if self._is_foreign(group, deleted=deleted):
+            return False
         job = self.ledger.get_or_create_job(group.metadata.key)
         if job.has_group and job.uid != group.metadata.uid:
             if deleted:
@@ -274,6 +324,9 @@ class ClusterState:
         if not self.is_ready:
             msg = f"no cycle before these are listed: {', '.join(self.missing)}; fold their Synced events first"
             raise RuntimeError(msg)
+        for node in () if self.handover is None else self.handover.admit(now):
+            self.ledger.put_node(node)
+            self.unschedulable.cluster_generation += 1
         self._expire_urgency(now)
         self._forget_finished_prebinds()
         if self._rules is None or self._rules.profile is not profile:
