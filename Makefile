@@ -8,7 +8,7 @@ LOCALCLUSTER_TESTS := tests/localcluster tests/contract tests/soak
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real real-cluster go-clients format crds rbac deploy metrics flags wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients format crds rbac deploy metrics flags wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -76,6 +76,9 @@ go-clients:  ## Build the Go clients and the Helm that the tests run (needs Go; 
 
 contract-real: $(VENV)/.dev  ## The contract tests against a real control plane
 	@$(BIN)/python -m tests.realcluster.contract
+
+leadership-real: $(VENV)/.dev  ## Two schedulers on a real control plane: stopped, killed and ended leaders (two minutes)
+	@$(BIN)/python -m tests.realcluster.leadership --record
 
 real-cluster: $(VENV)/.dev  ## The rendered deployments on a real control plane, with faults (root or user namespaces; minutes)
 	@$(BIN)/python -m tests.realcluster.deployed --record
