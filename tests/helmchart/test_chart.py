@@ -162,6 +162,22 @@ def test_network_policies_open_the_ports_of_the_components() -> None:
     }
 
 
+def test_monitoring_selects_the_services_of_the_release() -> None:
+    found = manifests("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "grafanaDashboards.enabled=true")
+    services = of("Service", found).values()
+    for monitor in of("ServiceMonitor", found).values():
+        selector = monitor["spec"]["selector"]["matchLabels"].items()
+        (service,) = (one for one in services if selector <= one["metadata"]["labels"].items())
+        ports = {port["name"] for port in service["spec"]["ports"]}
+        assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= ports
+    rules = yaml.safe_load(config_path("prometheus", "rules.yaml").read_text())
+    assert of("PrometheusRule", found)["volcano"]["spec"] == rules["spec"]
+    boards = {name: one["data"] for name, one in of("ConfigMap", found).items() if "grafana" in name}
+    for name in ("cluster", "jobs"):
+        board = json.loads(config_path("grafana", f"{name}.json").read_text())
+        assert json.loads(boards[f"volcano-grafana-{name}"][f"{name}.json"]) == board
+
+
 def test_kustomize_takes_every_file() -> None:
     listed = yaml.safe_load((config_path("kustomization.yaml")).read_text())["resources"]
     root = config_path("deploy").parent

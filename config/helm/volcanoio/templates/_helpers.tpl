@@ -59,9 +59,7 @@ data:
 {{- define "volcanoio.rights" -}}
 {{- $root := .root }}
 {{- $name := .name }}
-{{- $renamed := dict
-    "volcano-admission-secret" $root.Values.basic.admission_secret_name
-    "volcano-scheduler-configmap" (printf "%s-scheduler-configmap" $root.Release.Name) }}
+{{- $renamed := dict "volcano-scheduler-configmap" (printf "%s-scheduler-configmap" $root.Release.Name) }}
 apiVersion: v1
 kind: ServiceAccount
 {{ include "volcanoio.metadata" (dict "root" $root "name" $name) }}
@@ -203,6 +201,9 @@ spec:
       port: {{ .port }}
       protocol: TCP
       targetPort: {{ .target }}
+    {{- range .further }}
+    - {name: {{ .name }}, port: {{ .port }}, protocol: TCP, targetPort: {{ .name }}}
+    {{- end }}
   selector: {{- include "volcanoio.selector" . | nindent 4 }}
 {{- end }}
 
@@ -221,7 +222,7 @@ spec:
 
 {{/* Values of Volcano's chart without effect here: the patterns of values.schema.json. */}}
 {{- define "volcanoio.withoutEffect.basic" -}}
-^(agent_|agent_scheduler_|kube_|grafana_|prometheus_|hypernode_|crd_|admission_app_|scheduler_app_)
+^(agent_|agent_scheduler_|kube_|grafana_|prometheus_|hypernode_|crd_|admission_app_|admission_secret_|scheduler_app_)
 {{- end }}
 {{- define "volcanoio.withoutEffect.custom" -}}
 ^(agent_|agent_scheduler_|colocation_|controller_worker_|go_memlimit_|grafana_|hypernode_|ignored_webhook|kube_|metrics_|namespace_queue_|prometheus_|scheduler_(minimum_|node_worker_|percentage_|sharding_)|sharding_|webhooks_|admission_(certmanager|init_))
