@@ -106,5 +106,24 @@ flags: $(VENV)/.dev  ## Regenerate the tables of docs/flags.md from the table of
 wheel: $(VENV)/.dev  ## Build the wheel
 	$(BIN)/python -m build --wheel --outdir dist
 
+IMAGE := docker.io/volcanoio/volcanoio:$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' volcanoio/__init__.py)
+KIND := volcanoio
+
+image:  ## Build the image of the components (needs Docker)
+	docker build --file Containerfile --tag $(IMAGE) .
+
+kind-up: $(VENV)/.runtime image  ## A cluster in Docker with this version installed (needs Docker, kind, kubectl)
+	kind get clusters | grep -qx $(KIND) || kind create cluster --name $(KIND) --wait 2m
+	kind load docker-image $(IMAGE) --name $(KIND)
+	kind get kubeconfig --name $(KIND) > .kind-kubeconfig
+	$(BIN)/volcanoio install --kubeconfig .kind-kubeconfig --image $(IMAGE)
+	kubectl --kubeconfig .kind-kubeconfig --namespace volcano-system rollout restart deployment
+	kubectl --kubeconfig .kind-kubeconfig --namespace volcano-system rollout status deployment --timeout 3m
+	@echo "export KUBECONFIG=.kind-kubeconfig"
+
+kind-down:  ## Remove that cluster
+	kind delete cluster --name $(KIND)
+	rm -f .kind-kubeconfig
+
 clean:  ## Remove what the targets above made
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import venv
@@ -13,10 +14,27 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def copied_by_the_image(source: Path) -> None:
+    """Copy what the first stage of the Containerfile copies, and nothing else."""
+    stage = (ROOT / "Containerfile").read_text().split("\nFROM ")[1]
+    allowed = [line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line.startswith("!")]
+    for line in stage.splitlines():
+        if line.startswith("COPY "):
+            *paths, target = line.removeprefix("COPY ").split()
+            for path in paths:
+                assert path.partition("/")[0] in allowed, f".containerignore leaves {path} out"
+                if (ROOT / path).is_dir():
+                    shutil.copytree(ROOT / path, source / target, symlinks=True)
+                else:
+                    shutil.copy(ROOT / path, source / target)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    """The wheel, built from what the image is built from."""
+    out, source = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("source")
+    copied_by_the_image(source)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
     subprocess.run(command, check=True, capture_output=True, timeout=200)
     return next(out.glob("*.whl"))
 
