@@ -1,0 +1,205 @@
+"""Whether one scheduler's troubles reach another: `python -m bench.sharing [--samples 100] [--flood 5000]`.
+
+An embedded API server with the nodes of two zones runs in this process, and a scheduler for each zone in a process of
+its own, over HTTPS. A user creates a gang in zone b now and then and waits for its binds: first alone, twice, which
+shows how much the figures vary by themselves; then while the scheduler of zone a has thousands of pods that find no
+room and gets more; then after it was killed. Prints one JSON object with the times from the creation of a gang's last
+pod until each pod is bound. One machine has everything, so a scheduler in trouble also takes processor time from the
+others; `cores` and `load_average` belong to the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from bench.machine import machine, software
+from bench.statistics import percentile
+from volcanoio.compose.local import LocalCluster
+from volcanoio.compose.options import LocalOptions
+from volcanoio.kube import kubeconfig
+from volcanoio.kube.client import Client
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.core import Pod
+from volcanoio.model.names import GROUP_NAME, GROUP_SCHEDULER
+
+ZONE = "zone"
+GANG = 8
+"""Pods of a gang that is measured."""
+FLOOD_GANG = 50
+"""Pods of a gang of the flood; more than its zone has room for."""
+TOLERANCE = 1.10
+"""Allowed p99 in trouble, as a multiple of that alone."""
+PAUSE = 0.05
+"""Seconds between two gangs."""
+PATIENCE = 30.0
+"""Seconds after which a gang counts as lost."""
+
+
+@contextmanager
+def scheduler(zone: str, config: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the scheduler of a zone as a process."""
+    command = [sys.executable, "-m", "volcanoio", "scheduler", f"--kubeconfig={config}", f"--scheduler-name={zone}"]
+    command += [f"--node-selector={ZONE}:{zone}", "--leader-elect=false", "--listen-address=127.0.0.1:0"]
+    process = subprocess.Popen([*command, "--enable-healthz=false"], stdout=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def gang(name: str, zone: str, pods: int) -> list[Manifest]:
+    """Return a PodGroup of a zone's scheduler and its pods, with a quarter of a core each."""
+    meta = {"namespace": "default", "annotations": {GROUP_SCHEDULER: zone}}
+    group = {
+        "apiVersion": kinds.POD_GROUP.api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name, **meta},
+        "spec": {"minMember": pods, "queue": "default"},
+    }
+    spec = {
+        "schedulerName": zone,
+        "restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "250m"}}}],
+    }
+    members = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{name}-{number}", "namespace": "default", "annotations": {GROUP_NAME: name}},
+            "spec": spec,
+        }
+        for number in range(pods)
+    ]
+    return [group, *members]
+
+
+async def create(client: Client, manifests: Sequence[Manifest]) -> None:
+    """Create objects, the first one before the others."""
+    for manifest in manifests:
+        kind = kinds.named(manifest["apiVersion"], manifest["kind"])
+        assert kind is not None
+        await client.create(kind, manifest, namespace="default")
+
+
+class User:
+    """Creates gangs in zone b, and watches their pods."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._bound: dict[str, float] = {}
+        self._number = 0
+        self._changed = anyio.Event()
+
+    async def watch(self) -> None:
+        """Record when pods are seen bound, until cancelled."""
+        while True:
+            async with self._client.watch(kinds.POD, "default") as events:
+                async for event in events:
+                    pod = event.object
+                    if isinstance(pod, Pod) and pod.spec.node_name:
+                        self._bound.setdefault(pod.metadata.name, time.monotonic())
+                        self._changed.set()
+
+    async def measure(self, samples: int) -> dict[str, Any]:
+        """Return the figures of so many gangs, one after the other; each is deleted once it is bound."""
+        seconds: list[float] = []
+        for _ in range(samples):
+            self._number += 1
+            manifests = gang(f"gang-{self._number}", "b", GANG)
+            await create(self._client, manifests)
+            since = time.monotonic()
+            names = [manifest["metadata"]["name"] for manifest in manifests[1:]]
+            with anyio.fail_after(PATIENCE):
+                while not all(name in self._bound for name in names):
+                    self._changed = anyio.Event()
+                    await self._changed.wait()
+            seconds += [max(self._bound[name] - since, 0.0) for name in names]
+            for name in names:
+                await self._client.delete(kinds.POD, name, "default")
+            await self._client.delete(kinds.POD_GROUP, manifests[0]["metadata"]["name"], "default")
+            await anyio.sleep(PAUSE)
+        return {
+            "pods": len(seconds),
+            "p50_ms": round(percentile(seconds, 0.5) * 1000, 2),
+            "p99_ms": round(percentile(seconds, 0.99) * 1000, 2),
+        }
+
+
+async def keep_flooding(client: Client) -> None:
+    """Create gangs that find no room in zone a, until cancelled."""
+    number = 0
+    while True:
+        number += 1
+        await create(client, gang(f"more-{number}", "a", GANG))
+        await anyio.sleep(0.2)
+
+
+async def measure(samples: int, flood: int, nodes: int) -> dict[str, Any]:
+    """Measure the three phases."""
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        options = LocalOptions(nodes=2 * nodes, data=Path(directory), scheduler_name=("unused",))
+        async with LocalCluster(options) as cluster, anyio.create_task_group() as tasks:
+            transport = HttpTransport(await kubeconfig.from_file(cluster.kubeconfig))
+            client = Client(transport)
+            cluster.stop("scheduler")
+            for number in range(2 * nodes):
+                labels = {"metadata": {"labels": {ZONE: "a" if number < nodes else "b"}}}
+                await client.patch(kinds.NODE, f"node-{number}", labels)
+            processes = {zone: stack.enter_context(scheduler(zone, cluster.kubeconfig)) for zone in ("a", "b")}
+            user = User(client)
+            tasks.start_soon(user.watch)
+            await user.measure(max(samples // 10, 1))  # everything is warm
+            figures = {"alone": await user.measure(samples), "alone_again": await user.measure(samples)}
+            for number in range(flood // FLOOD_GANG):
+                await create(client, gang(f"flood-{number}", "a", FLOOD_GANG))
+            async with anyio.create_task_group() as flooding:
+                flooding.start_soon(keep_flooding, client)
+                figures["flooded"] = await user.measure(samples)
+                flooding.cancel_scope.cancel()
+            processes["a"].kill()
+            processes["a"].wait()
+            figures["killed"] = await user.measure(samples)
+            tasks.cancel_scope.cancel()
+            await transport.aclose()
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print the figures; returns 1 if a p99 exceeds its tolerance."""
+    parser = argparse.ArgumentParser(prog="python -m bench.sharing", description=__doc__)
+    parser.add_argument("--samples", type=int, default=100, help="gangs in each phase")
+    parser.add_argument("--flood", type=int, default=5000, help="pods that find no room in the other zone")
+    parser.add_argument("--nodes", type=int, default=20, help="nodes of a zone")
+    given = parser.parse_args(arguments)
+    phases = anyio.run(measure, given.samples, given.flood, given.nodes)
+    alone = phases["alone"]["p99_ms"]
+    ratios = {phase: round(phases[phase]["p99_ms"] / alone, 3) for phase in ("alone_again", "flooded", "killed")}
+    figures = {
+        "bench": "sharing",
+        "machine": machine(),
+        "software": software(),
+        "workload": {"samples": given.samples, "gang": GANG, "flood": given.flood, "nodes_per_zone": given.nodes},
+        **phases,
+        "p99_as_a_multiple_of_alone": ratios,
+        "within_10_percent": all(ratios[phase] <= TOLERANCE for phase in ("flooded", "killed")),
+    }
+    print(json.dumps(figures, indent=2))
+    return 0 if figures["within_10_percent"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
