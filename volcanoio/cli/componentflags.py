@@ -299,6 +299,10 @@ FLAGS: tuple[Flag, ...] = (
     Flag("listen-address", ADDRESS, ":8080", "Address of /metrics.", _LEADING, defaults={"controllers": ":8081"}),
     Flag("enable-metrics", BOOL, "false", "Serve metrics at --listen-address.", _LEADING),
     Flag("enable-metrics", BOOL, "false", "Serve /metrics at --healthz-address.", "webhooks"),
+    Flag("metrics-series-limit", DEPTH, "5000", "Maximum of series of a metric that has one for each job or pod.",
+         _LEADING),
+    Flag("metrics-per-pod", BOOL, "false", "Report each pod with its job and queue (volcanoio_task_queue); raise "
+         "--metrics-series-limit too.", "scheduler"),
     Flag("enable-pprof", BOOL, "false", "Serve /debug/profile?seconds=N at --listen-address: sampled stacks.",
          _LEADING),
     Flag("healthz-address", ADDRESS, ":11251", "Address of /healthz, /livez and /readyz.", f"{_ALL} hollow-nodes"),

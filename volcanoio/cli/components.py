@@ -40,7 +40,7 @@ from volcanoio.runtime.endpoints import EndpointError, TlsFiles
 from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, discover
-from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.metrics import SERIES_LIMIT, PrometheusProbe
 from volcanoio.runtime.policies.configuration import ConfigurationError
 from volcanoio.runtime.webhooks.certificates import CertificateError
 from volcanoio.runtime.webhooks.paths import PathError, Target, parse_paths
@@ -78,6 +78,7 @@ def run_scheduler(**given: Any) -> int:
             plugins_dirs=given["plugins_dir"],
             ignore_unavailable=given["ignore_unavailable_plugins"],
             period=flags.period,
+            pod_metrics=given["metrics_per_pod"],
             state=StateOptions(
                 scheduler_names=frozenset(schedulers),
                 default_queue=flags.default_queue,
@@ -213,6 +214,7 @@ def _component(
         qps=given["kube_api_qps"],
         burst=given["kube_api_burst"],
         grace=given["graceful_shutdown_time"],
+        series_limit=given.get("metrics_series_limit", SERIES_LIMIT),
     )
     return connection, settings
 

@@ -26,7 +26,7 @@ from volcanoio.kube.kubeconfig import ConfigError, Connection, load
 from volcanoio.kube.leader_election import LeaderElector, Leadership, LeaseSettings
 from volcanoio.kube.transport import RateLimitedTransport, Transport, TransportError
 from volcanoio.runtime.endpoints import Handler, Health, Profiles, TlsFiles, metrics_handler, serving
-from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.metrics import SERIES_LIMIT, PrometheusProbe
 
 STUCK_AFTER = 60.0
 """Seconds without progress in a step of the component after which /livez fails."""
@@ -91,12 +91,14 @@ class ComponentSettings:
     """Settings of a component's process; without `lease` it always leads.
 
     `qps` limits its requests per second, but not those for the lease, and `burst` those at once; 0 is no limit.
-    `grace` is the longest time in seconds for requests in flight at its end.
+    `grace` is the longest time in seconds for requests in flight at its end, `series_limit` the maximum of series of a
+    metric that has one for each job or pod.
     """
 
     name: str
     endpoints: EndpointSettings = EndpointSettings()
     lease: LeaseSettings | None = None
+    series_limit: int = SERIES_LIMIT
     qps: float = 0.0
     burst: int = 0
     grace: float = 20.0
@@ -111,7 +113,7 @@ class Component:
         self._settings = settings
         self._build = build
         self._clock = clock or WallClock()
-        self.probe = PrometheusProbe()
+        self.probe = PrometheusProbe(series_limit=settings.series_limit)
         self.transport = HttpTransport(connection)
         lease = settings.lease
         self._elector = LeaderElector(connection, lease, probe=self.probe) if lease is not None else None

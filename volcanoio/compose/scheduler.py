@@ -63,6 +63,7 @@ class SchedulerSettings:
     plugins from `plugins_dirs` when these change. Without `configuration`, what is there at the start is read by `run`,
     and the default is in force while it cannot be used. With `ignore_unavailable`, plugins and actions of Volcano that
     are not available yet are skipped with a warning. `state` selects the objects that the scheduler acts on.
+    `pod_metrics` adds a series for each pod.
     """
 
     registry: Registry
@@ -74,6 +75,7 @@ class SchedulerSettings:
     debounce: float = DEBOUNCE
     period: float = PERIOD
     budget: float = BUDGET
+    pod_metrics: bool = False
     state: StateOptions = field(default_factory=StateOptions)
     journal: Path | None = None
     seed: int = 0
@@ -139,6 +141,7 @@ class SchedulerProcess:
             state=ClusterState(settings.state),
             debounce=settings.debounce,
             schedule_period=settings.period,
+            pod_metrics=settings.pod_metrics,
             budget=settings.budget,
             seed=settings.seed,
             probe=self._probe,

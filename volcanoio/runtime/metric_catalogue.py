@@ -171,6 +171,12 @@ _BACKLOG = (
         ("queue_name",),
     ),
     Metric("volcanoio_queue_waiting_tasks", GAUGE, "pods of a queue without a node; every 5 s", ("queue_name",)),
+    Metric(
+        "volcanoio_task_queue",
+        GAUGE,
+        "1 for each pod, with its PodGroup and queue; only with `--metrics-per-pod`",
+        ("job_name", "pod", "pod_namespace", "queue"),
+    ),
     Metric("volcanoio_waiting_single_pods", GAUGE, "pods without PodGroup that wait for a node; every 5 s"),
 )
 _BINDS = (

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from tests.scenario.scheduling.harness import World, decoded, group, node, pod, pods, queue
 from tests.unit.runtime.virtual_time import VirtualClock
 from volcanoio.engine.scheduling.session.cycle import Checkpoint, CycleResult, run_cycle
 from volcanoio.framework.probe import NoProbe
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
+from volcanoio.model.core import Pod
 from volcanoio.runtime.metrics import PrometheusProbe
-from volcanoio.runtime.scheduler.cycle_metrics import BacklogMetrics, CycleMetrics, ReactionTimes
+from volcanoio.runtime.scheduler.cycle_metrics import BacklogMetrics, CycleMetrics, PodMetrics, ReactionTimes
 
 
 class Samples(NoProbe):
@@ -119,6 +121,22 @@ def test_every_queue_reports_what_waits() -> None:
     assert waiting("busy") == [1, 2], "counted every five seconds"
     list(backlog.report(world.state.ledger, now=15.0))
     assert 'queue_name="busy"' not in probe.page().decode()
+
+
+def test_each_pod_has_its_queue_if_that_is_wanted() -> None:
+    world = World(queue("gold"), group("pg", 1, queue="gold"))
+    probe = PrometheusProbe(process=False)
+    metrics = PodMetrics(probe, world.state)
+    own, foreign = (decoded(pod(name, "pg")) for name in ("own", "foreign"))
+    assert isinstance(own, Pod)
+    assert isinstance(foreign, Pod)
+    foreign = msgspec.structs.replace(foreign, spec=msgspec.structs.replace(foreign.spec, scheduler_name="other"))
+    for each in (own, own, foreign):
+        metrics.observe(each, gone=False)
+    lines = [line for line in probe.page().decode().splitlines() if line.startswith("volcanoio_task_queue")]
+    assert lines == ['volcanoio_task_queue{job_name="pg",pod="own",pod_namespace="ns",queue="gold"} 1.0']
+    metrics.observe(own, gone=True)
+    assert "volcanoio_task_queue{" not in probe.page().decode()
 
 
 def test_filtering_and_scoring_are_measured() -> None:

@@ -11,10 +11,13 @@ from datetime import datetime
 from functools import lru_cache
 
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
+from volcanoio.engine.scheduling.cluster.pod_fields import job_key
+from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.session.cycle import Checkpoint, CycleResult
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.kube.clock import Clock
+from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroupPhase
 
 OPENING, CLOSING = "open", "close"
@@ -222,3 +225,32 @@ class BacklogMetrics:
             self._probe.forget(_WAITING_TASKS, queue_name=queue)
         self._queues = queues
         self._probe.gauge("volcanoio_waiting_single_pods", len(ledger.pending_single_pods))
+
+
+_TASK_QUEUE = "volcanoio_task_queue"
+
+
+class PodMetrics:
+    """A series for each pod of a job, with the queue that its PodGroup is in when the pod changes."""
+
+    def __init__(self, probe: Probe, state: ClusterState) -> None:
+        self._probe = probe
+        self._state = state
+        self._labels: dict[str, dict[str, str]] = {}
+
+    def observe(self, pod: Pod, *, gone: bool) -> None:
+        """Update the series of a pod before its event is folded; it has none until its queue is known."""
+        uid, labels = pod.metadata.uid, dict[str, str]()
+        job = None if gone else self._state.ledger.jobs.get(job_key(pod))
+        if job is not None and job.queue and pod.spec.scheduler_name in self._state.scheduler_names:
+            labels = {"pod": pod.metadata.name, "pod_namespace": pod.metadata.namespace, "queue": job.queue}
+            labels["job_name"] = job.key.partition("/")[2]
+        before = self._labels.get(uid)
+        if before == labels or not (before or labels):
+            return
+        if before:
+            self._probe.forget(_TASK_QUEUE, **before)
+            del self._labels[uid]
+        if labels:
+            self._probe.gauge(_TASK_QUEUE, 1.0, **labels)
+            self._labels[uid] = labels

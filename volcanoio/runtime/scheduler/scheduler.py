@@ -35,10 +35,11 @@ from volcanoio.kube.errors import AlreadyExists, ApiError
 from volcanoio.kube.transport import NotSent, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.scheduling import PodGroup
-from volcanoio.runtime.scheduler.cycle_metrics import BacklogMetrics, CycleMetrics, ReactionTimes
+from volcanoio.runtime.scheduler.cycle_metrics import BacklogMetrics, CycleMetrics, PodMetrics, ReactionTimes
 from volcanoio.runtime.scheduler.cycle_timing import CycleTimer, TimeBudget
 from volcanoio.runtime.scheduler.dispatcher import Asker, Dispatcher, Writers
 from volcanoio.runtime.scheduler.plugin_io import SourceHost
@@ -88,6 +89,7 @@ class SchedulerOptions:
     leading: Callable[[], bool] = lambda: True
     is_standby: bool = False
     probe: Probe = field(default_factory=NoProbe)
+    pod_metrics: bool = False
     sources: SourceHost | None = None
 
 
@@ -122,6 +124,7 @@ class Scheduler:
         self._metrics = CycleMetrics(self._probe, clock)
         self._reactions = ReactionTimes(self._probe, clock)
         self._backlog = BacklogMetrics(self._probe)
+        self._pod_metrics = PodMetrics(self._probe, self.state) if options.pod_metrics else None
         self.state.placer.stage_times.measure(clock.monotonic, self._metrics.stage_took)
         self._sources = options.sources
         self._report_due = 0.0
@@ -269,8 +272,8 @@ class Scheduler:
             self._folded = event.seq
             if isinstance(event, OWN_EVENTS):
                 continue
-            if isinstance(event, Observed) and event.change is Change.GONE and isinstance(event.object, PodGroup):
-                self._metrics.gone(event.object.metadata.key)
+            if isinstance(event, Observed):
+                self._measure(event)
             elif isinstance(event, BindDone | BindRefused):
                 self._bind_ended(event)
             if isinstance(event, Synced) and self._next is not None:
@@ -416,6 +419,14 @@ class Scheduler:
             self._reactions.decided(said.seq, sum(len(batch.binds) for batch in batches))
             for batch in batches:
                 self._assumed(batch)
+
+    def _measure(self, event: Observed) -> None:
+        """Record metrics of objects, before their event is folded."""
+        gone = event.change is Change.GONE
+        if gone and isinstance(event.object, PodGroup):
+            self._metrics.gone(event.object.metadata.key)
+        elif self._pod_metrics is not None and isinstance(event.object, Pod):
+            self._pod_metrics.observe(event.object, gone=gone)
 
     def _bind_ended(self, event: BindDone | BindRefused) -> None:
         """Record metrics of a bind's outcome."""
