@@ -140,5 +140,5 @@ def outcome(errors: type[Exception] | tuple[type[Exception], ...], call: Callabl
         return call(*arguments)
     except errors as error:
         found = error
-    assert 0 < len(str(found)) < 20_000, str(found)[:200]
+    assert 0 < len(str(found)) < 200_000, str(found)[:200]
     return found

@@ -27,8 +27,9 @@ from volcanoio.kube.decoding import ObjectDecoder, UndecodableError
 from volcanoio.localcluster.apiserver.patches import PatchError, json_patch, strategic
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
-from volcanoio.model.batch import Job, JobAction
+from volcanoio.model.batch import CronJob, Job, JobAction
 from volcanoio.model.core import ResourceRequirements
+from volcanoio.model.flow import JobFlow
 from volcanoio.model.kinds import Kind
 from volcanoio.model.packaged import config_path
 from volcanoio.runtime.policies.calls import InvalidDecisionError, validate_decision
@@ -59,6 +60,17 @@ def stored(kind: Kind, manifest: Any) -> ApiObject | None:
     """Return the object as an informer reads it; None where it cannot be decoded."""
     found = outcome(UndecodableError, ObjectDecoder(kind).one, msgspec.json.encode(manifest))
     return found if isinstance(found, ApiObject) else None
+
+
+def typed_job(spec: Any) -> Job | None:
+    """Return a Job of this spec if its fields have the types that the schema of its resource demands."""
+    job = stored(kinds.JOB, {"metadata": {"name": "job"}, "spec": spec})
+    if not isinstance(job, Job) or not all(
+        isinstance(task.template.get("spec") or {}, dict) for task in job.spec.tasks
+    ):
+        return None
+    pods = [{"spec": {}, "metadata": {"name": "a"}, **task.template} for task in job.spec.tasks]
+    return job if all(stored(kinds.POD, pod) is not None for pod in pods) else None
 
 
 @pytest.mark.parametrize(("kind", "valid"), REVIEWED.values(), ids=REVIEWED)
@@ -118,7 +130,7 @@ SMALL = [harness.group("small", 1, phase="Inqueue"), harness.pod("small", "small
 @examples(60)
 @given(data=st.data())
 def test_scheduling(conf: str, data: st.DataObject) -> None:
-    """Two cycles over damaged objects; a sound pod is bound unless the cluster has no sound node or queue for it."""
+    """Two cycles over damaged objects; a damaged node or PodGroup keeps no other pod from being bound."""
     pairs = (
         (kinds.NODE, originals.NODE), (kinds.QUEUE, originals.QUEUE), (kinds.POD_GROUP, originals.POD_GROUP),
         (kinds.POD, originals.POD),
@@ -133,14 +145,15 @@ def test_scheduling(conf: str, data: st.DataObject) -> None:
     for manifest in [harness.group("small", 1, queue="q", phase="Inqueue"), SMALL[1]]:
         cluster.put(manifest)
     cluster.run(2)
-    assert "small" in cluster.binds
+    if chosen <= {0, 2}:  # a damaged pod may fill the sound node, and a damaged queue may have it reserved
+        assert "small" in cluster.binds
 
 
 @examples(60)
 @given(data=st.data(), ending=st.sampled_from(("Failed", "Succeeded", "Running", "nonsense")))
 def test_the_job_controller(data: st.DataObject, ending: str) -> None:
-    job = stored(kinds.JOB, {"metadata": {"name": "job"}, "spec": data.draw(mutated(originals.JOB_SPEC))})
-    if not isinstance(job, Job) or sum(task.replicas for task in job.spec.tasks) > MOST_PODS:
+    job = typed_job(data.draw(mutated(originals.JOB_SPEC)))
+    if job is None or sum(task.replicas for task in job.spec.tasks) > MOST_PODS:
         return
     jobs = driver.World()
     jobs.submit(msgspec.to_builtins(job.spec))
@@ -164,12 +177,18 @@ CONTROLLERS: dict[str, tuple[Callable[..., Any], Kind, Manifest]] = {
 @given(data=st.data())
 def test_controllers(make: Callable[..., Any], kind: Kind, valid: Manifest, data: st.DataObject) -> None:
     found = stored(kind, data.draw(hostile(valid)))
-    if found is None:
+    if isinstance(found, CronJob):
+        jobs = [found.spec.job_template.spec]
+    elif isinstance(found, JobFlow):
+        jobs = [part.patch.job_spec for part in found.spec.flows if part.patch is not None]
+    else:
+        return
+    if any(typed_job(spec) is None for spec in jobs):
         return
     cluster = world.World([make])
     cluster.put(kinds.JOB_TEMPLATE, originals.JOB_TEMPLATE)
-    outcome(msgspec.ValidationError, cluster.put, kind, msgspec.to_builtins(found))
-    outcome(msgspec.ValidationError, cluster.wait, 3600)  # of the world: a Job that an API server refuses
+    cluster.put(kind, msgspec.to_builtins(found))
+    cluster.wait(3600)
 
 
 numbers = st.one_of(

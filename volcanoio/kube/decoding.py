@@ -83,7 +83,8 @@ class ObjectDecoder:
         try:
             return msgspec.convert(without_nulls(content), self._kind.type)
         except msgspec.ValidationError as error:
-            meta = content.get("metadata", {}) if isinstance(content, dict) else {}
+            meta = content.get("metadata") if isinstance(content, dict) else None
+            meta = meta if isinstance(meta, dict) else {}
             msg = f"{self._kind} {meta.get('namespace', '')}/{meta.get('name', '')}: {error}"
             raise UndecodableError(msg) from error
 
