@@ -74,8 +74,9 @@ real-apiserver:  ## Build etcd, kube-apiserver and kube-controller-manager (need
 go-clients:  ## Build the Go clients and the Helm that the tests run (needs Go; once; minutes)
 	@$(PYTHON) -m tests.goclient.building
 
-contract-real: $(VENV)/.dev  ## The contract tests against a real control plane
+contract-real: $(VENV)/.dev  ## The contract tests against a real control plane, and our admission on it
 	@$(BIN)/python -m tests.realcluster.contract
+	@$(BIN)/python -m tests.realcluster.admission
 
 leadership-real: $(VENV)/.dev  ## Two schedulers on a real control plane: stopped, killed and ended leaders (two minutes)
 	@$(BIN)/python -m tests.realcluster.leadership --record

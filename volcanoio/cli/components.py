@@ -35,6 +35,7 @@ from volcanoio.kube.clock import WallClock
 from volcanoio.kube.kubeconfig import ConfigError
 from volcanoio.kube.leader_election import Leadership, LeaseSettings, LeaseSettingsError
 from volcanoio.kube.transport import Transport
+from volcanoio.model import names
 from volcanoio.runtime import logs
 from volcanoio.runtime.endpoints import EndpointError, TlsFiles
 from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
@@ -146,7 +147,7 @@ def run_webhooks(**given: Any) -> int:
         admission = AdmissionSettings(
             gated_schedulers=schedulers if gates[FeatureGate.QUEUE_ADMISSION] else (),
             scheduler_name=schedulers[0],
-            schedulers=schedulers,
+            schedulers=(*schedulers, names.DEFAULT_SCHEDULER),
             job_plugins=discover(plugins_dirs=given["plugins_dir"]).factories(entrypoints.JOB_PLUGINS),
             max_queue_depth=given["max_queue_depth"],
             root_queue_protection=given["enable_root_queue_protection"],

@@ -222,8 +222,8 @@ def _conditions(row: WebhookPath, settings: AdmissionSettings) -> dict[str, str]
     if row.path == "/pods/mutate":
         return {"concerned": _concerned_pods(settings)}
     if row.path == "/pods/validate":
-        schedulers = _list(dict.fromkeys((settings.scheduler_name, *settings.schedulers)))
-        conditions = {**row.conditions, "scheduler": f"object.spec.schedulerName in {schedulers}"}
+        schedulers = dict.fromkeys(filter(settings.schedules, (settings.scheduler_name, *settings.schedulers)))
+        conditions = {**row.conditions, "scheduler": f"object.spec.schedulerName in {_list(schedulers)}"}
         if settings.trusted_users:
             conditions["author"] = f"!(request.userInfo.username in {_list(settings.trusted_users)})"
         return conditions
