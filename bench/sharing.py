@@ -36,6 +36,7 @@ from volcanoio.model.core import Pod
 from volcanoio.model.names import GROUP_NAME, GROUP_SCHEDULER
 
 ZONE = "zone"
+QUEUE: Manifest = {"apiVersion": kinds.QUEUE.api_version, "kind": "Queue", "spec": {"weight": 1}}
 GANG = 8
 """Pods of a gang that is measured."""
 FLOOD_GANG = 50
@@ -68,7 +69,7 @@ def gang(name: str, zone: str, pods: int) -> list[Manifest]:
         "apiVersion": kinds.POD_GROUP.api_version,
         "kind": "PodGroup",
         "metadata": {"name": name, **meta},
-        "spec": {"minMember": pods, "queue": "default"},
+        "spec": {"minMember": pods, "queue": zone},
     }
     spec = {
         "schedulerName": zone,
@@ -156,6 +157,8 @@ async def measure(samples: int, flood: int, nodes: int) -> dict[str, Any]:
             transport = HttpTransport(await kubeconfig.from_file(cluster.kubeconfig))
             client = Client(transport)
             cluster.stop("scheduler")
+            for zone in ("a", "b"):
+                await client.create(kinds.QUEUE, {**QUEUE, "metadata": {"name": zone}})
             for number in range(2 * nodes):
                 labels = {"metadata": {"labels": {ZONE: "a" if number < nodes else "b"}}}
                 await client.patch(kinds.NODE, f"node-{number}", labels)
@@ -173,8 +176,8 @@ async def measure(samples: int, flood: int, nodes: int) -> dict[str, Any]:
             processes["a"].kill()
             processes["a"].wait()
             figures["killed"] = await user.measure(samples)
-            tasks.cancel_scope.cancel()
             await transport.aclose()
+            tasks.cancel_scope.cancel()
     return figures
 
 

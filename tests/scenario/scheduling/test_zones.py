@@ -13,6 +13,7 @@ from volcanoio.framework.effects import Patch
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.names import GROUP_SCHEDULER
+from volcanoio.runtime.scheduler.scheduler import shared_nodes
 
 FOREIGN = "default-scheduler"
 
@@ -161,6 +162,16 @@ def test_a_zone_that_a_guarantee_keeps_empty_takes_an_emergency_job_at_once(plug
     world.run(1)
     assert sum(name.startswith("u") for name in world.binds) == 8
     assert world.evictions == []
+
+
+def test_overlapping_zones_show_as_pods_of_gangs_of_another_scheduler() -> None:
+    world = World(
+        *(node(name) for name in ("n1", "n2", "n3")),
+        *foreign_pods(2, "theirs", on="n1", phase="Running"),
+        pod("daemon", on="n2", phase="Running", spec={"schedulerName": "default-scheduler"}),
+        pod("own", "ours", on="n3", phase="Running"),
+    )
+    assert shared_nodes(world.state.ledger) == {"other": ["n1"]}
 
 
 def writes_to(world: World, name: str) -> list[object]:

@@ -19,6 +19,7 @@ import structlog
 from anyio.lowlevel import checkpoint
 
 from volcanoio.bus.event_bus import EventBus, Inbox
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_text
 from volcanoio.engine.scheduling.config.profile import Profile
@@ -37,7 +38,7 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
-from volcanoio.model.names import ROOT_QUEUE
+from volcanoio.model.names import GROUP_NAME, ROOT_QUEUE
 from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.scheduler.cycle_metrics import BacklogMetrics, CycleMetrics, PodMetrics, ReactionTimes
 from volcanoio.runtime.scheduler.cycle_timing import CycleTimer, TimeBudget
@@ -293,6 +294,8 @@ class Scheduler:
         self._reconfigure()
         self._freeze_when_grown()
         opened = self._open_cycle(answering=asker is not None)
+        if self._cycle == 1 and self.state.handover is not None:
+            _warn_of_overlap(self.state.ledger)
         budget = TimeBudget(self._clock, self._budget)
         self._metrics.open()
         self._reactions.opened()
@@ -443,6 +446,30 @@ class Scheduler:
         known = [task for bind in batch.binds if (task := ledger.tasks.get(bind.uid)) is not None]
         for created, times in Counter([task.created for task in known]).items():
             self._metrics.task_reached("Assumed", created, times)
+
+
+def shared_nodes(ledger: Ledger) -> dict[str, list[str]]:
+    """Return the nodes that also have pods of other schedulers of gangs, by the schedulers' names.
+
+    A pod that names a PodGroup was placed by such a scheduler; pods of DaemonSets and the like name none.
+    """
+    found: dict[str, set[str]] = {}
+    for name in ledger.columns.rows:
+        for task in ledger.tasks_by_node.get(name, {}).values():
+            if not task.job and GROUP_NAME in task.pod.metadata.annotations:
+                found.setdefault(task.pod.spec.scheduler_name, set()).add(name)
+    return {scheduler: sorted(nodes) for scheduler, nodes in sorted(found.items())}
+
+
+def _warn_of_overlap(ledger: Ledger) -> None:
+    for scheduler, nodes in shared_nodes(ledger).items():
+        _log.warning(
+            "another scheduler has pods on nodes of this one's --node-selector; if the selectors overlap, nodes can be"
+            " booked twice: give each scheduler its own zone",
+            scheduler=scheduler,
+            nodes=len(nodes),
+            example=nodes[0],
+        )
 
 
 def _has_large_gang(decisions: tuple[SchedulerEffect, ...]) -> bool:
