@@ -6,6 +6,7 @@ decides. Reviews have no side effects, so a dry run is reviewed like any other r
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -60,8 +61,18 @@ class WebhookServer:
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """Stop listening, and return once reviews in progress are answered."""
+        """Stop listening, and return once reviews in progress are answered and all connections are closed.
+
+        API servers keep idle connections open. Their TLS handshake at the end could outlive the event loop, so the
+        sockets are closed without it.
+        """
+        server = self._runner.server
+        open_ones = [each.transport for each in server.connections] if isinstance(server, web.Server) else []
         await self._runner.cleanup()
+        for transport in filter(None, open_ones):
+            transport.abort()
+        for _ in range(2):  # the sockets are closed by callbacks of the loop
+            await asyncio.sleep(0)
 
     def _handler(self, row: WebhookPath) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
