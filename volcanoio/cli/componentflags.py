@@ -287,6 +287,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("webhook-namespace", TEXT, "volcano-system", "Namespace of the Service that API servers call.", "webhooks"),
     Flag("webhook-service-name", TEXT, "volcano-admission-service", "Name of that Service.", "webhooks"),
     Flag("webhook-url", TEXT, "", "Base URL that API servers call instead of the Service.", "webhooks"),
+    Flag("create-webhooks", BOOL, "true", "Create webhook configurations that are missing; false waits for those of an "
+         "installer, as Volcano does.", "webhooks"),
     Flag("ca-cert-file", PATH, "", "CA of the serving certificate. Without this and the next two flags, certificates "
          "are made, kept in the Secret volcano-admission-secret, and renewed.", "webhooks"),
     Flag("tls-cert-file", PATH, "", "Serving certificate.", "webhooks"),

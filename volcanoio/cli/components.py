@@ -142,6 +142,7 @@ def run_webhooks(**given: Any) -> int:
             namespace=given["webhook_namespace"],
             service=given["webhook_service_name"],
             url=given["webhook_url"],
+            creates=given["create_webhooks"],
             rows=parse_paths(given["enabled_admission"]),
         )
         admission = AdmissionSettings(

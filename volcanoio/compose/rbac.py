@@ -103,7 +103,7 @@ def admission_rights(_registry: Registry) -> Rights:
                 Rule(
                     _ADMISSION,
                     ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-                    (*_WATCH, "create", "patch"),
+                    (*_WATCH, "patch"),
                 ),
             )
         ),

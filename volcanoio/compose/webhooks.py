@@ -161,5 +161,7 @@ class WebhookManager:
 
 
 def _with_trusted_users(settings: WebhookSettings) -> AdmissionSettings:
-    account = f"system:serviceaccount:{settings.target.namespace}:{CONTROLLERS_ACCOUNT}"
+    release, suffix, _ = settings.target.service.rpartition("-admission-service")
+    name = f"{release}-controllers" if suffix else CONTROLLERS_ACCOUNT  # as the chart names both
+    account = f"system:serviceaccount:{settings.target.namespace}:{name}"
     return replace(settings.admission, trusted_users=settings.admission.trusted_users or (account,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,14 +73,20 @@ class AuditLog:
 
     path: Path
     position: int = 0
+    removals: list[tuple[int, int]] = field(default_factory=list)
+    """Spans of the log in which an uninstallation took rights away from running processes."""
 
     def calls(self, position: int = 0) -> Iterator[Call]:
-        """Yield the calls from a byte position on; an unfinished last line is left out."""
+        """Yield the calls from a byte position on, without refusals in `removals` and an unfinished last line."""
         with self.path.open("rb") as file:
             file.seek(position)
             for line in file:
-                if line.endswith(b"\n"):
-                    yield Call.of(json.loads(line))
+                begin, position = position, position + len(line)
+                if not line.endswith(b"\n"):
+                    return
+                call = Call.of(json.loads(line))
+                if not (call.forbidden and any(first <= begin < last for first, last in self.removals)):
+                    yield call
 
     def size(self) -> int:
         """Return the position at the end of the log."""

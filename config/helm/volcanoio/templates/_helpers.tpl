@@ -149,10 +149,10 @@ startupProbe:
   periodSeconds: 2
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: /healthz, port: healthz}
+  httpGet: {path: /livez, port: healthz}
   periodSeconds: 10
   timeoutSeconds: 5
-  failureThreshold: 6
+  failureThreshold: 3
 readinessProbe:
   httpGet: {path: /readyz, port: healthz}
   periodSeconds: 5
