@@ -58,8 +58,12 @@ def older(definition: Manifest) -> Manifest:
 
 
 def examples() -> Iterator[Manifest]:
+    """Yield every example of our kinds, in a namespace that there is."""
     for path in sorted(config_path("examples").rglob("*.yaml")):
-        yield from (one for one in read_manifests(path) if ".volcano.sh/" in one["apiVersion"])
+        for one in read_manifests(path):
+            if ".volcano.sh/" in one["apiVersion"]:
+                namespaced = "namespace" in one["metadata"]
+                yield {**one, "metadata": {**one["metadata"], **({"namespace": "default"} if namespaced else {})}}
 
 
 def fields(manifest: Manifest) -> Manifest:
