@@ -178,6 +178,15 @@ def test_monitoring_selects_the_services_of_the_release() -> None:
         assert json.loads(boards[f"volcano-grafana-{name}"][f"{name}.json"]) == board
 
 
+def test_policies_of_the_api_server_are_bound_under_the_names_of_the_release() -> None:
+    found = manifests("custom.vap_enable=true", "custom.map_enable=true", release="b")
+    for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"):
+        policies, bindings = of(kind, found), of(f"{kind}Binding", found)
+        assert policies
+        assert all(name.startswith("b-") for name in policies)
+        assert {one["spec"]["policyName"] for one in bindings.values()} == policies.keys()
+
+
 def test_kustomize_takes_every_file() -> None:
     listed = yaml.safe_load((config_path("kustomization.yaml")).read_text())["resources"]
     root = config_path("deploy").parent
