@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -21,12 +22,16 @@ USE = {
 }
 
 
+def _is_refused(world: World, case: str) -> bool:
+    return world.kubectl("create", "--dry-run=server", "-f", "-", given=REFUSED[case][0]).returncode != 0
+
+
 @pytest.fixture(scope="module")
 def policies(world: World) -> Iterator[World]:
     """The policies are in force, and removed afterwards."""
     world.do("apply", "-f", str(config_path("admission")))
-    refused, _ = REFUSED["no task"]
-    world.until(lambda: world.kubectl("create", "--dry-run=server", "-f", "-", given=refused).returncode != 0)
+    for case in ("no task", "own parent", "flow", "cron name", "budget"):  # each policy takes effect on its own
+        world.until(partial(_is_refused, world, case))
     yield world
     world.do("delete", "-f", str(config_path("admission")))
 
