@@ -40,6 +40,7 @@ from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ObjectReference
 from volcanoio.model.kinds import object_reference
+from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey, ConfigMapSource
 from volcanoio.runtime.loading.registry import Registry
@@ -162,10 +163,10 @@ class SchedulerProcess:
         clock, probe, fence = self._clock, self._probe, self._fence
         sender = Sender(self._transport, clock=clock, fence=fence, seed=self._settings.seed)
         prebinder = PreBinder(sender, clock=clock)
-        options = BinderOptions(probe=probe, prebinder=prebinder, may_use=self._may_use())
+        options = BinderOptions(probe=probe, prebinder=prebinder, group_of=self._pod_group, may_use=self._may_use())
         binder = Binder(self._transport, self.bus.publish, clock=clock, fence=fence, options=options)
         recorder = self._recorder(binder)
-        reporter = BindReporter(recorder, clock=clock, reference_of=self._pod_group)
+        reporter = BindReporter(recorder, clock=clock, reference_of=self._group_reference)
         executor = EffectExecutor(
             sender,
             EffectSinks(publish=self.bus.publish, own=self.informers, local=_no_local_effects),
@@ -206,10 +207,14 @@ class SchedulerProcess:
             self._transport, component=names.SCHEDULER_NAME, clock=self._clock, probe=self._probe, options=options
         )
 
-    def _pod_group(self, key: str) -> ObjectReference | None:
-        """Return the PodGroup of a job; None if there is none any more."""
+    def _pod_group(self, key: str) -> PodGroup | None:
+        """Return the PodGroup of a job as the scheduler knows it; None if there is none any more."""
         job = self.scheduler.state.ledger.jobs.get(key)
-        return None if job is None or not job.group.metadata.uid else object_reference(kinds.POD_GROUP, job.group)
+        return None if job is None or not job.group.metadata.uid else job.group
+
+    def _group_reference(self, key: str) -> ObjectReference | None:
+        group = self._pod_group(key)
+        return None if group is None else object_reference(kinds.POD_GROUP, group)
 
     async def _take_over(self, leadership: Leadership) -> None:
         await leadership.acquired()

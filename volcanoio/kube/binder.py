@@ -5,7 +5,7 @@ increase, multiplicative decrease; a bind that got one is sent again. There are 
 final error; and BindUnknown, if no definite response was received. An unknown outcome is resolved by uncached GETs of
 the pod: bound to our node is done, bound to another one or gone is refused, and an unbound pod is bound again. A 409 is
 resolved by one such GET. Binds have the uid as precondition. Each gets a final outcome while the process runs; binds
-are refused unsent when a PreBind step failed or the fence is closed.
+are refused unsent when their PodGroup has changed, a PreBind step failed or the fence is closed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ from volcanoio.kube.requests import Request
 from volcanoio.kube.sender import FENCED, LeaderFence, Sender
 from volcanoio.kube.transport import NotSent, Response, Transport, TransportError
 from volcanoio.model.kinds import POD
+from volcanoio.model.scheduling import PodGroup
 
 PREBIND_FAILED = "PreBindFailed"
 NODE_LEFT = "NodeLeftZone"
+GROUP_CHANGED = "PodGroupChanged"
+"""Reason of binds that were refused unsent, because the decision was made with an outdated PodGroup."""
 
 
 class _Batch:
@@ -67,7 +70,8 @@ class _Bind:
 class BinderOptions:
     """Options: `timeout` (seconds) of each bind, also sent to the server; `window` limits the binds in flight.
 
-    `prebinder` carries out the steps that precede binds. With `may_use`, a bind to a node for which it returns False is
+    `prebinder` carries out the steps that precede binds. `group_of` returns the PodGroup with which a batch was
+    decided; it is compared with the stored one first. With `may_use`, a bind to a node for which it returns False is
     refused unsent, also one that is sent again. `seed` varies the back-off, `probe` receives the metrics.
     """
 
@@ -77,6 +81,7 @@ class BinderOptions:
     probe: Probe = field(default_factory=NoProbe)
     prebinder: PreBinder | None = None
     may_use: Callable[[str], bool] | None = None
+    group_of: Callable[[str], PodGroup | None] = lambda _: None
 
 
 class Binder:
@@ -96,6 +101,7 @@ class Binder:
         self._prebinder = options.prebinder or PreBinder(
             Sender(transport, clock=clock, fence=fence, seed=options.seed), clock=clock
         )
+        self._group_of = options.group_of
         self._publish = publish
         self._clock = clock
         self._fence = fence
@@ -135,17 +141,25 @@ class Binder:
         submitted = _Batch(batch, cause)
         self._batches.setdefault(batch.group, []).append(submitted)
         items = [_Bind(submitted, request, self._rng) for request in batch.binds]
-        if any(request.prebind for request in batch.binds):
-            self._preparing.start(self._prepare(items))
+        group = self._group_of(batch.group)
+        if group is not None or any(request.prebind for request in batch.binds):
+            self._preparing.start(self._prepare(items, group))
         else:
             self._waiting.extend(items)
             self._pump()
 
-    async def _prepare(self, items: list[_Bind]) -> None:
-        """Carry out the steps before the binds; then send all of them, or refuse all."""
+    async def _prepare(self, items: list[_Bind], group: PodGroup | None) -> None:
+        """Confirm the PodGroup and carry out the steps before the binds; then send all of them, or refuse all."""
+        if group is not None:
+            code, changed = await self._prebinder.changed(group)
+            if changed:
+                for item in items:
+                    self._refuse(item, code, GROUP_CHANGED, changed)
+                return
         since = self._clock.monotonic()
         failure = await self._prebinder.carry_out([item.request for item in items])
-        self._took("PreBind", since)
+        if any(item.request.prebind for item in items):
+            self._took("PreBind", since)
         if failure is None:
             self._waiting.extend(items)
             self._pump()

@@ -1,6 +1,8 @@
 """`PreBinder`: the steps before the binds of a batch: writes, then waiting until objects reach the wanted state.
 
 Either all steps of a batch succeed or none: if one fails, the writes are reverted, unless the wanted state was reached.
+Before all steps the PodGroup is read, because watches of different kinds have no common order: pods may be seen before
+a change of their PodGroup that was stored first, and would be bound by its old minimum (volcano-sh/volcano#6010).
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from volcanoio.kube.requests import PatchOptions
 from volcanoio.kube.sender import Sender
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.scheduling import PodGroup
 
 Steps: TypeAlias = list[PreBindStep]
 Work: TypeAlias = Callable[[BindRequest, Steps], Awaitable[None]]
 
 POLL_INTERVAL = 15.0
 """Seconds after which an object is read again if no event about it arrived."""
+_STORED = msgspec.json.Decoder(PodGroup)
 _ATTEMPTS = 5
 """Attempts to revert a write while other clients change the object."""
 
@@ -71,6 +75,22 @@ class PreBinder:
         if failure is not None:
             await self._take_back(written)
         return failure
+
+    async def changed(self, group: PodGroup) -> tuple[int, str]:
+        """Return (0, "") if the stored PodGroup has the uid and the spec of `group`; else a code and what differs."""
+        namespace, name = group.metadata.namespace, group.metadata.name
+        outcome = await self._sender.send(requests.get(kinds.POD_GROUP, namespace, name))
+        if outcome.response is None:
+            error = outcome.error
+            if isinstance(error, NotFound):
+                return 404, f'PodGroup "{namespace}/{name}" is gone'
+            return (error.code if error else 0), f'reading PodGroup "{namespace}/{name}": {error}'
+        stored = _STORED.decode(outcome.response.body)
+        if stored.metadata.uid != group.metadata.uid:
+            return 404, f'PodGroup "{namespace}/{name}" was replaced by another of its name'
+        if stored.spec != group.spec:
+            return 409, f'PodGroup "{namespace}/{name}" was changed, and the decision was made without that change'
+        return 0, ""
 
     async def _take_back(self, steps: Sequence[PreBindStep]) -> None:
         """Revert the writes, last first; objects that reached the wanted state or differ from our write stay."""

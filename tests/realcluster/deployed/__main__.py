@@ -23,10 +23,9 @@ import pytest
 from tests.realcluster.binaries import Binaries, NoBinariesError, cache, find
 from tests.realcluster.controlplane import ControlPlane, control_plane
 from tests.realcluster.deployed import audit, installation, rendering
-from tests.realcluster.deployed.api import Obj
 from tests.realcluster.deployed.network import Network
 from tests.realcluster.deployed.sandbox import Image
-from tests.realcluster.deployed.world import NAMESPACE, WORLD, World
+from tests.realcluster.deployed.world import USERS, WORLD, World
 from tests.realcluster.processes import FailedStartError
 from tests.realcluster.recording import Recorder
 
@@ -35,7 +34,6 @@ RESULTS = Path(__file__).parent / "results"
 _INSIDE = "VOLCANOIO_REAL_NAMESPACE"
 _PREPARED = "VOLCANOIO_REAL_PREPARED"
 """A directory with environments of an earlier run, which are used as they are."""
-_ACCOUNTS = tuple(f"system:serviceaccount:{NAMESPACE}:{name}" for name in rendering.ACCOUNTS)
 
 
 def main() -> int:
@@ -159,24 +157,16 @@ def _kubectl(plane: ControlPlane) -> list[str]:
 
 def _rbac(world: World) -> dict[str, Any]:
     """Return what was forbidden, and per role what was granted and never used."""
-
-    def items(kind: str) -> list[Obj]:
-        listed: list[Obj] = json.loads(world.kubectl("get", kind, "-A", "-o", "json"))["items"]
-        return listed
-
-    users = (*_ACCOUNTS, "hollow-nodes")
-    granted = audit.grants(
-        items("clusterroles") + items("roles"), items("clusterrolebindings") + items("rolebindings"), users
-    )
+    granted = world.grants()
     calls = list(world.audit.calls())
     never = audit.unused(granted, calls)
     by_user: dict[str, Any] = {}
-    for user in users:
+    for user in USERS:
         mine = [call for call in calls if call.user == user]
         by_user[user.rpartition(":")[2]] = {
             "calls": len(mine),
             "granted": sum(grant.user == user for grant in granted),
-            "forbidden": sorted({f"{call.verb} {call.resource}" for call in mine if call.forbidden}),
+            "forbidden": sorted({f"{call.verb} {call.resource}" for call in world.forbidden(mine)}),
             "never used": sorted(
                 f"{grant.verb} {grant.resource}{f'.{grant.group}' if grant.group else ''}"
                 for grant in never

@@ -12,12 +12,10 @@ from tests.helmchart.rendering import DEPLOY, NAMESPACE, RELEASE
 from tests.helmchart.rendering import render as template
 from tests.realcluster.deployed.installation import ROOT
 
-ACCOUNTS = ("volcano-scheduler", "volcano-controllers", "volcano-admission")
-
 
 def render(directory: Path) -> dict[str, list[Path]]:
     """Return the files of each form; `helm` is left out where Helm is not built."""
-    forms = {"deploy": sorted(p for p in DEPLOY.glob("*.yaml") if "webhooks" not in p.name)}
+    forms = {"deploy": sorted(DEPLOY.glob("*.yaml"))}
     try:
         text = template(release=RELEASE, namespace=NAMESPACE)
     except NotBuiltError:

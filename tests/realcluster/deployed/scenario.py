@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tests.realcluster.deployed.api import Obj
+from tests.realcluster.deployed.invariants import GROUP
 from tests.realcluster.deployed.world import World
 
 NODES = 6
@@ -71,13 +72,31 @@ class Scenario:
         pods = self.world.pods_of(self.namespace).items()
         return sum(name.startswith(f"{job}-") and pod["status"].get("phase") == "Running" for name, pod in pods)
 
-    def bound_by_job(self) -> dict[str, int]:
-        """Return how many pods of each job have a node, those that terminate aside."""
-        bound = dict.fromkeys(self.world.jobs(self.namespace), 0)
-        for pod in self.world.pods_of(self.namespace).values():
-            if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
-                bound[pod["metadata"]["labels"]["volcano.sh/job-name"]] += 1
-        return bound
+    def group(self, name: str, *, minimum: int) -> None:
+        """Create a PodGroup that is no Job's, as operators do."""
+        group = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"minMember": minimum, "queue": "default"},
+        }
+        self.world.apply(group, namespace=self.namespace)
+
+    def pods(self, group: str, indexes: Iterable[int], *, cpu: str) -> None:
+        """Create pods of a PodGroup that run until they are deleted."""
+        template = self.job(group, replicas=1, cpu=cpu)["spec"]["tasks"][0]["template"]["spec"]
+        annotations = {"scheduling.k8s.io/group-name": group, "sim.volcanoio.dev/run-duration": "never"}
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        for index in indexes:
+            metadata = {"name": f"{group}-{index}", "annotations": annotations}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+            self.world.cluster.create(path, {**pod, "spec": {**template, "schedulerName": "volcano"}}).ok()
+
+    def bound(self, groups: Collection[str]) -> dict[str, int]:
+        """Return how many pods of each of these groups have a node."""
+        pods = self.world.pods_of(self.namespace).values()
+        named = [pod["metadata"]["annotations"].get(GROUP) for pod in pods if pod["spec"].get("nodeName")]
+        return {group: named.count(group) for group in groups}
 
     def measure(self, what: str, figure: float) -> None:
         """Keep a figure for the record."""

@@ -24,6 +24,7 @@ from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Response
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.scheduling import PodGroup
 
 NODE, DONE = "node-of", "done"
 PATCH: Manifest = {"metadata": {"annotations": {NODE: "n1"}}}
@@ -228,3 +229,72 @@ async def test_leaving_ends_waiting_steps() -> None:
 )
 def test_patterns(value: Any, pattern: Any, expected: bool) -> None:
     assert matches(value, pattern) is expected
+
+
+class GroupServer:
+    """A PodGroup as it is stored, and the pods that were bound."""
+
+    def __init__(self, stored: Manifest | None) -> None:
+        self.clock = VirtualClock()
+        self.stored = stored
+        self.bound: list[str] = []
+        self.events: list[Event] = []
+        self.failures = 0
+
+    async def serve(self, call: Call) -> Response:
+        if call.path.endswith("/binding"):
+            self.bound.append(call.path.split("/")[-2])
+            return answer({}, 201)
+        assert (call.method, call.query) == ("GET", {}), "an uncached read"
+        if self.failures:
+            self.failures -= 1
+            return refusal(503, "ServiceUnavailable")
+        return refusal(404, "NotFound") if self.stored is None else answer(self.stored)
+
+    async def submit(self, known: Manifest) -> list[Event]:
+        """Bind a gang of two that was decided with `known`; returns the outcomes."""
+        group = msgspec.convert(known, kinds.POD_GROUP.type)
+        assert isinstance(group, PodGroup)
+        bus = EventBus(self.clock.now)
+        bus.subscribe(self.events.extend)
+        options = BinderOptions(group_of={"ns/g": group}.get)
+        async with Binder(ScriptedTransport(self.serve), bus.publish, clock=self.clock, options=options) as binder:
+            binder.submit(batch(None, None))
+            while binder.unfinished:
+                await self.clock.advance(1.0)
+        return self.events
+
+
+def pod_group(minimum: int, version: str = "5", uid: str = "g") -> Manifest:
+    metadata = {"name": "g", "namespace": "ns", "uid": uid, "resourceVersion": version}
+    return {"metadata": metadata, "spec": {"minMember": minimum}, "status": {"phase": "Inqueue"}}
+
+
+async def test_a_gang_is_bound_if_its_stored_pod_group_has_the_known_spec() -> None:
+    server = GroupServer({**pod_group(2, version="9"), "status": {"phase": "Running"}})
+    server.failures = 2
+    outcomes = await server.submit(pod_group(2))
+    assert all(isinstance(event, BindDone) for event in outcomes)
+    assert server.bound == ["p0", "p1"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "code", "message"),
+    [
+        (
+            pod_group(10, version="9"),
+            409,
+            'PodGroup "ns/g" was changed, and the decision was made without that change',
+        ),
+        (pod_group(2, uid="other"), 404, 'PodGroup "ns/g" was replaced by another of its name'),
+        (None, 404, 'PodGroup "ns/g" is gone'),
+    ],
+    ids=["a larger minimum", "another PodGroup", "none"],
+)
+async def test_no_pod_is_bound_by_an_outdated_pod_group(stored: Manifest | None, code: int, message: str) -> None:
+    """volcano-sh/volcano#6010: the change was stored before the pods, but its watch event comes after theirs."""
+    server = GroupServer(stored)
+    outcomes = await server.submit(pod_group(2))
+    assert server.bound == []
+    refused = [event for event in outcomes if isinstance(event, BindRefused)]
+    assert [(event.code, event.reason, event.message) for event in refused] == [(code, "PodGroupChanged", message)] * 2

@@ -89,29 +89,32 @@ def test_watches_are_late_and_out_of_order(scenario: Scenario) -> None:
 
 
 def test_a_gang_is_not_bound_on_a_stale_pod_group(scenario: Scenario) -> None:
-    """volcano-sh/volcano#6010: minMember grows while the scheduler's watch of PodGroups is two seconds late."""
+    """volcano-sh/volcano#6010: minMember is raised, then pods come, and the watch of PodGroups is four seconds late.
+
+    There is room for some of the new pods of each group, and not for all that it now needs.
+    """
     world, namespace = scenario.world, scenario.namespace
-    watches = [WatchFault(r"/podgroups$", delay=lambda: 2.0)]
-    path = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
-    with world.faulty(watches=watches):
-        jobs = _batch(scenario, count=6, replicas=2, seconds=600)
-        scenario.submit(*jobs)
-        world.until(lambda: set(scenario.phases().values()) == {"Running"}, "all jobs run")
-        for job in jobs:  # restarted by hand with a larger gang: the PodGroup that the scheduler knows says 2
-            scenario.command(job["metadata"]["name"], "AbortJob")
-        world.until(lambda: set(scenario.phases().values()) == {"Aborted"}, "all jobs are aborted")
-        for job in jobs:
-            task = [{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 10}]
-            grown = [*task, {"op": "replace", "path": "/spec/minAvailable", "value": 10}]
-            world.cluster.patch(f"{path}/{job['metadata']['name']}", grown, "application/json-patch+json").ok()
-            scenario.command(job["metadata"]["name"], "ResumeJob")
-        # 48 CPUs: four gangs of ten fit, of the two others no pod may be bound.
-        world.until(lambda: list(scenario.phases().values()).count("Running") == 4, "four gangs run", 90)
-        deadline = time.monotonic() + 6
+    groups = [f"group-{number}" for number in range(4)]
+    path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups"
+    for name in groups:
+        scenario.group(name, minimum=2)
+        scenario.pods(name, range(2), cpu="1")
+    world.until(
+        lambda: scenario.bound(groups) == dict.fromkeys(groups, 2), lambda: f"two of each: {scenario.bound(groups)}"
+    )
+    with world.faulty(watches=[WatchFault(r"/podgroups$", delay=lambda: 4.0)]):
+        time.sleep(1)  # its watches go through the proxy from now on
+        for name in groups:
+            world.cluster.patch(f"{path}/{name}", {"spec": {"minMember": 12}}).ok()
+            scenario.pods(name, range(2, 6), cpu="1")
+        deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            bound = scenario.bound_by_job()
-            assert sorted(bound.values()) == [0, 0, 10, 10, 10, 10], bound
-            time.sleep(0.5)
+            assert scenario.bound(groups) == dict.fromkeys(groups, 2), "pods were bound by the old minMember"
+            time.sleep(0.2)
+        for name in groups[:2]:
+            scenario.pods(name, range(6, 12), cpu="1")
+        wanted = dict.fromkeys(groups[:2], 12) | dict.fromkeys(groups[2:], 2)
+        world.until(lambda: scenario.bound(groups) == wanted, lambda: f"whole gangs only: {scenario.bound(groups)}", 90)
 
 
 def test_the_api_server_restarts(scenario: Scenario) -> None:
