@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,7 +88,12 @@ def run_scheduler(**given: Any) -> int:
                 scope=flags.scope,
             ),
             journal=given["journal"],
+            lease=_lease_name(given),
         )
+        if component.lease is not None:
+            component = replace(component, lease=replace(component.lease, annotations=settings.share.annotations()))
+        if given["cache_dumper"]:
+            component = replace(component, dumps=given["cache_dump_dir"])
 
         def build(transport: Transport, probe: PrometheusProbe, leader: Leadership | None) -> SchedulerProcess:
             return SchedulerProcess(transport, clock=WallClock(), settings=settings, probe=probe, leadership=leader)
@@ -221,14 +227,21 @@ def _component(
     return connection, settings
 
 
+def _lease_name(given: dict[str, Any]) -> tuple[str, str]:
+    """Return the namespace and name of the component's Lease."""
+    namespace: str = given["lock_object_namespace"] or given["leader_elect_resource_namespace"]
+    return namespace, given["leader_elect_resource_name"] or given["scheduler_name"][0]
+
+
 def _lease(given: dict[str, Any]) -> LeaseSettings | None:
     """Return the lease to compete for, None without leader election; raises UsageError."""
     if not given.get("leader_elect"):
         return None
+    namespace, name = _lease_name(given)
     try:
         return LeaseSettings(
-            name=given["leader_elect_resource_name"] or given["scheduler_name"][0],
-            namespace=given["lock_object_namespace"] or given["leader_elect_resource_namespace"],
+            name=name,
+            namespace=namespace,
             duration=given["leader_elect_lease_duration"],
             renew_deadline=given["leader_elect_renew_deadline"],
             retry_period=given["leader_elect_retry_period"],

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import anyio
 import structlog
@@ -52,6 +52,15 @@ class Process(Protocol):
 
     def busy_for(self) -> float:
         """Return the seconds since the last progress of the current step; 0 between steps."""
+        ...
+
+
+@runtime_checkable
+class Dumpable(Protocol):
+    """A process that can write what it knows to a file."""
+
+    async def dump(self, directory: Path) -> None:
+        """Write a file in the directory; errors are logged."""
         ...
 
 
@@ -93,6 +102,7 @@ class ComponentSettings:
     `qps` limits its requests per second, but not those for the lease, and `burst` those at once; 0 is no limit.
     `grace` is the longest time in seconds for requests in flight at its end, `series_limit` the maximum of series of a
     metric that has one for each job or pod.
+    With `dumps`, SIGUSR1 and SIGUSR2 have the process write what it knows to a file in that directory.
     """
 
     name: str
@@ -102,6 +112,7 @@ class ComponentSettings:
     qps: float = 0.0
     burst: int = 0
     grace: float = 20.0
+    dumps: Path | None = None
 
 
 class Component:
@@ -147,6 +158,11 @@ class Component:
         _log.info("ended", component=self._settings.name, code=self._code)
         return self._code
 
+    @property
+    def can_dump(self) -> bool:
+        """Whether signals that write a file are handled."""
+        return self._settings.dumps is not None
+
     def stop(self, reason: str = "") -> None:
         """End gracefully; a second call ends at once with code 1."""
         if self._stopping:
@@ -164,6 +180,11 @@ class Component:
         if not qps:
             return transport
         return RateLimitedTransport(transport, qps=qps, burst=burst or max(1, math.ceil(qps)), clock=self._clock)
+
+    async def dump(self) -> None:
+        """Have the process write what it knows to a file, if it runs and can."""
+        if self._settings.dumps is not None and isinstance(self._process, Dumpable):
+            await self._process.dump(self._settings.dumps)
 
     async def _begin(self, process: Process) -> None:
         """Become ready once everything is listed."""
@@ -249,7 +270,8 @@ class Component:
 async def run_until_signal(component: Component) -> int:
     """Run a component until SIGTERM or SIGINT; returns the exit code."""
     code = 0
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    dumping = (signal.SIGUSR1, signal.SIGUSR2) if component.can_dump else ()
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *dumping) as signals:
         async with anyio.create_task_group() as tasks:
 
             async def work() -> None:
@@ -259,5 +281,8 @@ async def run_until_signal(component: Component) -> int:
 
             tasks.start_soon(work)
             async for number in signals:
-                component.stop(signal.Signals(number).name)
+                if number in dumping:
+                    tasks.start_soon(component.dump)
+                else:
+                    component.stop(signal.Signals(number).name)
     return code

@@ -66,7 +66,8 @@ def scheduler_rights(registry: Registry) -> Rights:
         watched.update(_watches(factory))
     read = (kinds.BY_RESOURCE[resource] for resource in watched)
     rules = (*(Rule(kind.group, (kind.plural,), _WATCH) for kind in read), *_SCHEDULER_WRITES)
-    own = (*_lease("volcano"), Rule("", ("configmaps",), ("get",), ("volcano-scheduler-configmap",)))
+    others = Rule("coordination.k8s.io", ("leases",), ("list",))  # schedulers that take the same pods or nodes
+    own = (*_lease("volcano"), others, Rule("", ("configmaps",), ("get",), ("volcano-scheduler-configmap",)))
     return Rights(cluster=merge_rules(rules), own=own)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import msgspec
+import structlog
 
 from volcanoio.bus.event_bus import EventBus
 from volcanoio.compose.journals import (
@@ -20,6 +21,7 @@ from volcanoio.compose.journals import (
     JournalHeader,
     open_journal,
 )
+from volcanoio.compose.sharing import OverlapReporter, Share
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import default_text
 from volcanoio.engine.scheduling.config.metric_section import without_password
@@ -46,12 +48,14 @@ from volcanoio.runtime.loading.configmap_source import ConfigMapKey, ConfigMapSo
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
 from volcanoio.runtime.metric_catalogue import Component, begin_at_zero
+from volcanoio.runtime.scheduler.cache_dump import write_dump
 from volcanoio.runtime.scheduler.dispatcher import BindReporter, Writers
 from volcanoio.runtime.scheduler.node_metrics import node_metrics
 from volcanoio.runtime.scheduler.plugin_io import QuestionHost, SourceHost
 from volcanoio.runtime.scheduler.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler, SchedulerOptions
 from volcanoio.runtime.scheduler.setup import PluginCatalog, SchedulerReloader, Setup
 
+_LOG = structlog.get_logger(__name__)
 CONFIGURATION_FILE = "volcano-scheduler.conf"
 """Name of the configuration in journals."""
 
@@ -65,6 +69,7 @@ class SchedulerSettings:
     and the default is in force while it cannot be used. With `ignore_unavailable`, plugins and actions of Volcano that
     are not available yet are skipped with a warning. `state` selects the objects that the scheduler acts on.
     `pod_metrics` adds a series for each pod.
+    Other schedulers that take some of these too, by their Leases beside `lease` (namespace, name), are reported.
     """
 
     registry: Registry
@@ -80,6 +85,13 @@ class SchedulerSettings:
     state: StateOptions = field(default_factory=StateOptions)
     journal: Path | None = None
     seed: int = 0
+    lease: tuple[str, str] | None = None
+
+    @property
+    def share(self) -> Share:
+        """What the scheduler takes of a cluster."""
+        scope = self.state.scope
+        return Share(frozenset(self.state.scheduler_names), frozenset(scope.node_selector if scope else ()))
 
     @property
     def reads_configuration(self) -> bool:
@@ -185,6 +197,8 @@ class SchedulerProcess:
             anyio.create_task_group() as tasks,
         ):
             self._sinks = binder, executor
+            if self._settings.lease is not None:
+                tasks.start_soon(self._report_overlaps, *self._settings.lease)
             tasks.start_soon(recorder.run)
             tasks.start_soon(reporter.run)
             tasks.start_soon(reloader.run)
@@ -231,6 +245,25 @@ class SchedulerProcess:
         return SchedulerReloader(
             self._watched, self._known, adopt=self.scheduler.adopt, clock=WallClock(), probe=self._probe
         )
+
+    async def _report_overlaps(self, namespace: str, lease: str) -> None:
+        """Report other schedulers that take our pods or nodes, once the nodes are listed."""
+        await self.synced()
+        nodes = self.informers.informer(kinds.NODE).objects
+        reporter = OverlapReporter(
+            self._transport, self._settings.share, namespace=namespace, lease=lease, nodes=nodes.values
+        )
+        await reporter.run(self._clock)
+
+    async def dump(self, directory: Path) -> None:
+        """Write the caches to a file in the directory, and log the number of objects of each kind."""
+        counts = {informer.kind.plural: len(informer.objects) for informer in self.informers}
+        try:
+            path = await write_dump(self.informers, directory, now=self._clock.now())
+        except OSError as error:
+            _LOG.error("the cache cannot be written; name a directory with --cache-dump-dir", error=str(error))
+            return
+        _LOG.info("wrote the cache", file=str(path), **counts)
 
     async def drain(self) -> None:
         """Open no further cycle, and return once every bind has its outcome and no write is in flight."""

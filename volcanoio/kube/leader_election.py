@@ -20,7 +20,7 @@ import random
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -61,7 +61,10 @@ def new_identity() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseSettings:
-    """Name and times (seconds) of a lease; the defaults are those of Volcano. Raises LeaseSettingsError."""
+    """Name and times (seconds) of a lease; the defaults are those of Volcano. Raises LeaseSettingsError.
+
+    The holder writes `annotations` to the Lease and keeps the others that it has.
+    """
 
     name: str
     namespace: str = "volcano-system"
@@ -69,6 +72,7 @@ class LeaseSettings:
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that the lease outlives the renew deadline, and the deadline a renewal and the longest write."""
@@ -363,14 +367,13 @@ class Candidate:
         """Create or update the Lease; returns it as stored, None if that is not certain."""
         settings = self._settings
         self._claim = record
-        if self._lease is None:
-            manifest: Manifest = {
-                "metadata": {"name": settings.name, "namespace": settings.namespace},
-                "spec": record.spec(),
-            }
-            response = await self._send(requests.create(LEASE, manifest))
-        else:
-            response = await self._send(requests.update(LEASE, {**self._lease, "spec": record.spec()}))
+        known = self._lease or {"metadata": {"name": settings.name, "namespace": settings.namespace}}
+        meta = known["metadata"]
+        if settings.annotations:
+            meta = {**meta, "annotations": {**(meta.get("annotations") or {}), **settings.annotations}}
+        manifest: Manifest = {**known, "metadata": meta, "spec": record.spec()}
+        make = requests.create if self._lease is None else requests.update
+        response = await self._send(make(LEASE, manifest))
         return None if response is None else self._lease_in(response)
 
     async def _send(self, request: Request) -> Response | None:

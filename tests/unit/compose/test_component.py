@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import anyio
@@ -12,11 +15,16 @@ import pytest
 import structlog.testing
 
 from volcanoio.compose.component import Component, ComponentSettings, EndpointSettings, Process
+from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
+from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.kube.leader_election import LeaseSettings
 from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 from volcanoio.localcluster.apiserver.http.listener import serve
 from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.model import kinds
+from volcanoio.model.core import Lease
 
 LOCAL = EndpointSettings(health=("127.0.0.1", 0), metrics=("127.0.0.1", 0), profile=("127.0.0.1", 0))
 
@@ -77,8 +85,8 @@ class Running:
 
 
 @asynccontextmanager
-async def running(connection: Connection, work: Process, *, grace: float = 60.0) -> AsyncIterator[Running]:
-    settings = ComponentSettings(name="test", endpoints=LOCAL, grace=grace)
+async def running(connection: Connection, work: Process, *, grace: float = 60.0, **more: Any) -> AsyncIterator[Running]:
+    settings = ComponentSettings(name="test", endpoints=LOCAL, grace=grace, **more)
     component = Component(connection, settings, lambda *_: work, clock=EagerClock())
     this = Running(component)
     async with anyio.create_task_group() as tasks:
@@ -134,6 +142,81 @@ async def test_it_is_not_live_without_progress() -> None:
         assert await this.answer("/livez") == (500, "no progress for 61 s")
         this.component.stop()
         work.flown.set()
+
+
+class Writes(Work):
+    """A process that writes what it knows, for the tests of signals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[Path] = []
+
+    async def dump(self, directory: Path) -> None:
+        self.written.append(directory)
+
+
+async def test_a_process_that_can_writes_what_it_knows(tmp_path: Path) -> None:
+    work = Writes()
+    work.listed.set()
+    work.flown.set()
+    async with connection() as server, running(server, work, dumps=tmp_path) as this:
+        await this.until("/readyz", (200, "ok"))
+        await this.component.dump()
+        this.component.stop()
+    assert work.written == [tmp_path]
+
+
+LEASE = LeaseSettings(name="test", namespace="default", retry_period=0.05)
+
+
+async def test_a_leader_releases_its_lease_at_the_end() -> None:
+    work = Work()
+    work.listed.set()
+    work.flown.set()
+    async with connection() as server, running(server, work, lease=LEASE) as this:
+        await this.until("/readyz", (200, "ok"))
+        client = Client(HttpTransport(server))
+        held = await client.get(kinds.LEASE, "test", "default")
+        assert isinstance(held, Lease)
+        assert held.spec["holderIdentity"] == LEASE.identity
+        this.component.stop()
+        while this.code is None:
+            await anyio.lowlevel.checkpoint()
+        released = await client.get(kinds.LEASE, "test", "default")
+        assert isinstance(released, Lease)
+        assert "holderIdentity" not in released.spec
+        await client.transport.aclose()
+    assert this.code == 0
+
+
+async def test_a_lease_that_was_lost_ends_it_with_code_1() -> None:
+    work = Work()
+    work.listed.set()
+    with structlog.testing.capture_logs() as lines:
+        async with connection() as server, running(server, work, lease=LEASE) as this:
+            await this.until("/readyz", (200, "ok"))
+            client = Client(HttpTransport(server))
+            stolen = {"spec": {"holderIdentity": "another", "renewTime": "2026-01-01T00:00:00.000000Z"}}
+            await client.patch(kinds.LEASE, "test", stolen, "default")
+            await client.transport.aclose()
+    assert this.code == 1
+    ended = [line for line in lines if line["event"] == "ending, because the lease was lost"]
+    assert [line["because"] for line in ended] == ["another holds it"]
+
+
+async def test_a_standby_is_ready_once_it_knows_the_leader() -> None:
+    work, leader = Work(), Work()
+    for each in (work, leader):
+        each.listed.set()
+        each.flown.set()
+    other = replace(LEASE, identity="other")
+    async with connection() as server, running(server, leader, lease=LEASE) as first:
+        await first.until("/readyz", (200, "ok"))
+        async with running(server, work, lease=other) as second:
+            await second.until("/readyz", (200, "ok"))
+            assert second.component.probe.value("volcanoio_leader", lease="test") == 0.0
+            second.component.stop()
+        first.component.stop()
 
 
 def _failing(*, status: int) -> Faults:
