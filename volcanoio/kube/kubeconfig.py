@@ -274,6 +274,8 @@ def _read(path: Path) -> _File:
 def _problem(error: yaml.YAMLError) -> str:
     """Return rule and position of an error, without text of the file."""
     problem = getattr(error, "problem", None) or "it has a character that no text may have"
+    if isinstance(error, yaml.constructor.ConstructorError):
+        problem = "a value has a tag of another type; remove the tag"
     mark = getattr(error, "problem_mark", None)
     return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
 

@@ -18,7 +18,7 @@ def _kubeconfig(path: Path, server: str) -> Path:
     content = {
         "current-context": "x",
         "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
+        "users": [{"name": "u", "user": {"token": "s3cr3t"}}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
     }
     path.write_bytes(msgspec.json.encode(content))
@@ -34,6 +34,7 @@ async def test_an_unreachable_server_is_reported_with_the_message_of_the_system(
                 await client.list(kinds.NODE)
     assert f"cannot connect to 127.0.0.1:{port}: Connection refused; is it running?" in str(refused.value)
     assert refused.value.code == ExitCode.UNREACHABLE
+    assert "s3cr3t" not in str(refused.value)
 
 
 def test_refused_credentials_are_reported_with_the_next_step() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ssl
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,41 @@ async def test_an_exec_plugin_gives_a_token(tmp_path: Path) -> None:
     connection = await from_file(write(tmp_path / "config", kubeconfig(user={"exec": plugin})))
     assert await connection.credentials.header() == "Bearer t"
     assert await connection.credentials.header(renew=True) == "Bearer t"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "users: [{name: u, user: {token: !!int s3cr3t}}]",
+        "users: [{name: u, user: {token: *s3cr3t}}]",
+        "users: [{name: u, user: {token: 's3cr3t]",
+        "users: [{name: u, user: {password: [s3cr3t]}}]",
+        "token: !s3cr3t-x y",
+    ],
+)
+async def test_an_error_contains_no_secret_of_the_file(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        await from_file(path)
+    assert str(path) in str(caught.value)
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value)).replace(content, "")
+
+
+@pytest.mark.parametrize(
+    "printed", ["s3cr3t", '{"kind": "ExecCredential", "status": {"token": "s3cr3t"}}', "[1, 's3cr3t'"]
+)
+async def test_the_error_of_an_exec_plugin_contains_none_of_its_output(tmp_path: Path, printed: str) -> None:
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": ["-c", f"print({printed!r})"],
+        "interactiveMode": "Never",
+    }
+    with pytest.raises(ConfigError) as caught:
+        await from_file(write(tmp_path / "config", kubeconfig(user={"exec": plugin})))
+    assert "the credential plug-in failed" in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,12 @@ def test_a_file_that_does_not_load_is_named(tmp_path: Path, text: str, message: 
     assert message in str(caught.value)
 
 
+def test_a_file_that_every_user_can_write_is_not_run(tmp_path: Path) -> None:
+    write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry")).chmod(0o666)
+    with pytest.raises(MountError, match=r"retry\.py: every user can write it"):
+        discover(policies_dirs=[tmp_path])
+
+
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(MountError, match="not a directory"):
         discover(plugins_dirs=[tmp_path / "absent"])

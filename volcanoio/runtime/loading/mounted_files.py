@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -156,6 +157,8 @@ def _load_class(path: Path, name: str, found: Callable[[], dict[str, type]]) -> 
 
 def _read(path: Path) -> bytes:
     try:
+        if path.stat().st_mode & stat.S_IWOTH:
+            raise MountError(f"{path}: every user can write it, and it would run as code; chmod o-w it")
         return path.read_bytes()
     except OSError as error:
         raise MountError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error

@@ -57,6 +57,8 @@ def create(world: World, job: Obj, *, dry_run: bool = False) -> str:
 def test_the_job_of_a_tenant_completes(tenant: World) -> None:
     assert "created" in create(tenant, JOB)
     tenant.until(lambda: tenant.phases(NAMESPACE).get("hello") == "Completed", "the tenant's job completes", 90)
+    tenant.kubectl(*MEMBER, "delete", "jobs.batch.volcano.sh", "hello", "-n", NAMESPACE)
+    tenant.until(lambda: not tenant.pods_of(NAMESPACE), "its pods are gone with it")
 
 
 REFUSALS: dict[str, tuple[Callable[[Obj, Obj], None], str]] = {
