@@ -45,6 +45,24 @@ def jittered(seconds: float, key: str) -> float:
     return seconds * (1 + key_fraction(key))
 
 
+class TokenBucket:
+    """Limit of a rate: `burst` at once, then as many per second as `take` is called with."""
+
+    def __init__(self, burst: float) -> None:
+        self._burst = self._tokens = burst
+        self._at = float("-inf")
+
+    def take(self, now: float, per_second: float) -> bool:
+        """Take a token, if there is one."""
+        if now > self._at:
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * per_second)
+            self._at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
 CONFLICT = 409
 CONFLICT_WAIT = 1.0
 """Seconds after which a conflict is tried again even if no newer version was observed."""

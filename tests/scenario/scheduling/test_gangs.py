@@ -16,6 +16,7 @@ from tests.scenario.scheduling.harness import (
     queue,
     scenarios,
 )
+from volcanoio.framework.effects import Patch
 from volcanoio.model import kinds
 
 
@@ -82,6 +83,8 @@ def test_no_reason_is_written_while_pods_of_a_gang_are_still_being_created() -> 
         world.run()
     assert not [name for name, reason, _ in world.recorded if reason == "FailedScheduling"]
     world.run(2)
+    assert not [name for name, reason, _ in world.recorded if reason == "FailedScheduling"]
+    world.run(5)
     failed = {name for name, reason, _ in world.recorded if reason == "FailedScheduling"}
     assert failed == {f"p-{index}" for index in range(6)}
 
@@ -191,3 +194,45 @@ def test_a_finished_gang_is_completed(phase: str) -> None:
     world.run()
     assert world.group("pg").status.phase == "Completed"
     assert world.state.ledger.columns.used("cpu").tolist() == [0]
+
+
+def group_writes(world: World, cycles: int = 1) -> list[object]:
+    """Run cycles and return the patches of PodGroups' statuses."""
+    written = []
+    for _ in range(cycles):
+        world.run()
+        written += [effect.patch["status"] for effect in world.last if isinstance(effect, Patch)]
+    return written
+
+
+def test_counts_of_a_gang_that_starts_are_written_once_it_runs() -> None:
+    world = World(node("n1"), group("pg", 3), *pods("p", 3, "pg", cpu="1"))
+    world.run(4, phase="Pending")
+    assert (world.phase("pg"), world.group("pg").status.running) == ("Running", 0)
+    for name in ("p-0", "p-1"):
+        world.set_pod(name, phase="Running")
+        assert group_writes(world, 2) == []
+    world.set_pod("p-2", phase="Running")
+    assert group_writes(world, 3) == [{"running": 3}]
+
+
+def test_counts_of_a_gang_of_which_a_pod_does_not_start_are_written_later() -> None:
+    world = World(node("n1"), group("pg", 3), *pods("p", 3, "pg", cpu="1"))
+    world.run(4, phase="Pending")
+    world.set_pod("p-0", phase="Running")
+    assert group_writes(world, 12) == [{"running": 1}]
+
+
+def test_counts_of_many_gangs_are_written_at_a_limited_rate() -> None:
+    names = [f"pg-{index}" for index in range(40)]
+    world = World(node("n1", cpu="80", pods="200"))
+    for name in names:
+        world.put(group(name, 1))
+        world.put(pod(f"{name}-a", name, cpu="1"))
+    world.run(4, phase="Pending")
+    assert {world.phase(name) for name in names} == {"Running"}
+    for name in names:
+        world.set_pod(f"{name}-a", phase="Running")
+    written = [len(group_writes(world)) for _ in range(12)]
+    assert sum(written) == len(names)
+    assert max(written) <= 20 + 5

@@ -20,7 +20,7 @@ from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.ordering.backlogs import Backlogs, SinglePodOrder
 from volcanoio.engine.scheduling.placement.placer import Placer
 from volcanoio.engine.scheduling.preemption.victim_columns import VictimColumns
-from volcanoio.framework.backoff import Backoff
+from volcanoio.framework.backoff import Backoff, TokenBucket
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
 from volcanoio.framework.scheduling.sessionview import Answer
 from volcanoio.framework.scheduling.settings import FeatureGate
@@ -66,6 +66,27 @@ class StateOptions:
     """Part of the cluster that the scheduler acts on, None for all of it."""
 
 
+COUNT_WRITES_BURST = 20.0
+"""Writes of mere counts of PodGroups that are sent at once."""
+COUNT_WRITES_PER_PERIOD, QUIET_COUNT_WRITES_PER_PERIOD, QUIET_PERIODS = 5.0, 50.0, 5.0
+"""Such writes per period while tasks are placed, and once none was placed for so many periods."""
+
+
+class CountWrites:
+    """Limit of writes that only change counts of PodGroups: a count is not worth a write that a bind waits for."""
+
+    def __init__(self) -> None:
+        self._bucket = TokenBucket(COUNT_WRITES_BURST)
+        self.last_placement = float("-inf")
+        """Time of the last cycle that placed a task (epoch seconds)."""
+
+    def take(self, now: float, period: float) -> bool:
+        """Return whether one may be sent now."""
+        is_busy = now < self.last_placement + QUIET_PERIODS * period
+        rate = COUNT_WRITES_PER_PERIOD if is_busy else QUIET_COUNT_WRITES_PER_PERIOD
+        return self._bucket.take(now, rate / max(period, 0.001))
+
+
 class ClusterState:
     """State of the scheduler, folded from SchedulerEvents. A cycle works on it directly and leaves it consistent.
 
@@ -94,6 +115,7 @@ class ClusterState:
         self.victim_columns = VictimColumns(self.ledger)
         self.revisit_at: dict[str, float] = {}
         """When to look again at jobs that were not ready though nothing changed (epoch seconds), by job key."""
+        self.count_writes = CountWrites()
         self.last_full_pass = float("-inf")
         """Time of the last pass over all due jobs (epoch seconds); after a cut it is done once a period."""
         self.next_action = 0

@@ -143,6 +143,10 @@ _NOT_ENOUGH = "NotEnoughResources"
 """Volcano's reason of condition Unschedulable (plugin gang): it is kept until a condition of another type is newer."""
 REPEAT_SECONDS = 60.0
 """Least seconds until an unchanged Unschedulable event is repeated; at most twice as many."""
+STARTING_PERIODS = 10.0
+"""Periods after which counts are written although bound pods are still starting."""
+INCOMPLETE_PERIODS = 5.0
+"""Periods without a new pod after which a new gang with fewer pods than its minimum is reported as unschedulable."""
 UNFINISHED_SECONDS = 5.0
 """Seconds between reviews of a job of which each cycle places some tasks before it is cut short."""
 
@@ -150,6 +154,8 @@ UNFINISHED_SECONDS = 5.0
 def close(session: CycleSession) -> Iterator[None]:
     """Let plugins close, then write what changed, a few jobs at a time; kept statements are still in place."""
     state = session.state
+    if session.stats.placed:
+        state.count_writes.last_placement = session.now
     reviewed = yield from _review_changed(session)
     yield from _review_orphans(session)
     if state.ledger.jobs_without_group:
@@ -215,8 +221,9 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
     job.members_at_close = len(job.members)
     job.not_ready_since = _since(None if growing else job.not_ready_since, short, session.now)
     job.pending_since = _since(job.pending_since, bool(job.pending), session.now)
-    lasting = job.not_ready_since is not None and session.now - job.not_ready_since >= period
-    waited = job.pending_since is not None and session.now - job.pending_since >= period
+    patience = period * (INCOMPLETE_PERIODS if _is_being_created(job) else 1.0)
+    lasting = job.not_ready_since is not None and session.now - job.not_ready_since >= patience
+    waited = job.pending_since is not None and session.now - job.pending_since >= patience
     before, count_before = job.status, session.outbox.non_bind_count
     postponed = not _write_status(session, job, conditions, lasting, period)
     if lasting:
@@ -238,6 +245,11 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
         session.state.revisit_at[job.key] = session.now + delay
     else:
         session.state.revisit_at.pop(job.key, None)
+
+
+def _is_being_created(job: JobInfo) -> bool:
+    """Return whether an admitted gang has some of its pods, none of them placed: a busy server creates them slowly."""
+    return job.phase == _INQUEUE and len(job.pending) == len(job.members) < job.min_available and bool(job.members)
 
 
 def _is_placed(job: JobInfo) -> bool:
@@ -262,7 +274,7 @@ def _write_status(
 ) -> bool:
     """Compute the job's status and write it if it differs from the one written last.
 
-    If only counts differ, they are written at most once per period; False if a write is postponed for that.
+    If only counts differ, they are written later; False if a write is postponed for that.
     """
     old, counts = job.status, job.counts
     unschedulable = UNSCHEDULABLE in set_now
@@ -278,7 +290,7 @@ def _write_status(
     if phase == old.phase and conditions == old.conditions:
         if running == old.running and succeeded == old.succeeded and failed == old.failed:
             return True
-        if session.now < job.status_written_at + period:
+        if not _may_write_counts(session, job, period):
             return False
     new = PodGroupStatus(phase=phase, conditions=conditions, running=running, succeeded=succeeded, failed=failed)
     job.status_in_flight, job.status_written_at = new, session.now
@@ -294,6 +306,17 @@ def _write_status(
         )
     )
     return True
+
+
+def _may_write_counts(session: CycleSession, job: JobInfo, period: float) -> bool:
+    """Return whether a write of mere counts is sent now.
+
+    At most once per period, later while bound pods are starting, and for all jobs together at a limited rate.
+    """
+    is_starting = job.counts[_BOUND] or job.counts[_BINDING]
+    if session.now < job.status_written_at + period * (STARTING_PERIODS if is_starting else 1.0):
+        return False
+    return session.state.count_writes.take(session.now, period)
 
 
 @lru_cache(maxsize=64)
