@@ -214,7 +214,7 @@ def _waits(state: Any, now: float) -> bool:
     match state:
         case JobState():
             due = max(state.retry_at, state.recreate_at, state.stale_until)
-            return bool(state.questions) or state.has_uncounted_changes or due > now
+            return bool(state.questions) or state.has_uncounted_changes or state.counts_due > 0 or due > now
         case QueueState(backoff=backoff, counts_due=counting):
             return backoff.until > now or counting > 0
         case _:

@@ -237,7 +237,7 @@ def test_flags_about_node_sampling_are_accepted_with_a_note(simulate: Simulate) 
     ended = simulate.run("-f", state, "-o", "json", "--percentage-nodes-to-find=10", "--minimum-feasible-nodes=5")
     assert ended.json["binds"] == BOUND
     assert ended.err == (
-        "note: --minimum-feasible-nodes, --percentage-nodes-to-find: without effect, as all nodes are looked at\n"
+        "note: --minimum-feasible-nodes, --percentage-nodes-to-find: without effect, as all nodes are considered\n"
     )
 
 
