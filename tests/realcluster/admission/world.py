@@ -100,6 +100,10 @@ def webhooks(world: World) -> Iterator[None]:
     world.do("create", "clusterrolebinding", "volcano-admission", "--clusterrole=volcano-admission", subject)
     arguments = ("create", "rolebinding", "volcano-admission", "--role=volcano-admission", "-n", "volcano-system")
     world.do(*arguments, subject)
+    # --create-webhooks, the default outside a release, needs one right more.
+    kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    world.do("create", "clusterrole", "webhook-creator", "--verb=create", f"--resource={kinds}")
+    world.do("create", "clusterrolebinding", "webhook-creator", "--clusterrole=webhook-creator", subject)
     kubeconfig = world.plane.kubeconfig_for(account, (), world.directory / "admission.kubeconfig")
     settings = WebhookSettings(
         admission=AdmissionSettings(
@@ -127,9 +131,13 @@ async def _serve(kubeconfig: Path, settings: WebhookSettings, ready: threading.E
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(manager.run)
-            await manager.ready()
-            ready.set()
+            tasks.start_soon(_announce, manager, ready)
             await anyio.to_thread.run_sync(stop.wait)
             tasks.cancel_scope.cancel()
     finally:
         await transport.aclose()
+
+
+async def _announce(manager: WebhookManager, ready: threading.Event) -> None:
+    await manager.ready()
+    ready.set()
