@@ -51,7 +51,7 @@ _SCHEDULER_WRITES = (
     Rule("", ("pods",), ("get", "patch", "delete")),  # unknown outcomes of binds; gates of queues; evictions
     Rule("", ("pods/status",), ("patch",)),  # conditions of evicted and of unschedulable pods
     Rule(_SCHEDULING, ("podgroups",), ("get", "patch")),  # read before binds; status: there is no status subresource
-    Rule(_SCHEDULING, ("queues",), ("create",)),  # root and the default queue
+    Rule(_SCHEDULING, ("queues",), ("get", "create")),  # root and the default queue
     Rule(_SCHEDULING, ("queues/status",), ("patch",)),
     Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", "patch")),  # volumes, before a bind
     Rule("", ("events",), ("create", "patch")),

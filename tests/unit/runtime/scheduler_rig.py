@@ -10,7 +10,7 @@ import anyio
 import msgspec
 
 from tests.scenario.scheduling.harness import actions, decoded, plugins
-from tests.unit.kube.scripted import Call, ScriptedTransport, answer
+from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
 from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.bus.event_bus import Batch, EventBus
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES
@@ -150,6 +150,8 @@ class Rig:
                 self.bus.publish([done])
 
     async def _answer(self, call: Call) -> Response:
+        if call.method == "GET":
+            return refusal(404, "NotFound")
         return answer({"apiVersion": "v1", "kind": "Queue", "metadata": {"name": "x"}}, 201)
 
     def _observed(self, obj: Manifest | ApiObject) -> Observed:

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.scenario.scheduling.harness import group, node, pods, profile, queue
-from tests.unit.kube.scripted import Call, ScriptedTransport
+from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
 from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
 from volcanoio.bus.records import Codec, EventRecord
@@ -292,6 +292,8 @@ async def test_a_standby_makes_the_queues_once_it_leads_and_logs_no_warning_befo
     clock, leading = VirtualClock(), False
 
     async def answer(call: Call) -> Response:
+        if call.method == "GET":
+            return refusal(404, "NotFound")
         if not leading:
             raise NotSent(call.method, call.path)
         return Response(201, b"{}")
@@ -303,8 +305,22 @@ async def test_a_standby_makes_the_queues_once_it_leads_and_logs_no_warning_befo
             await clock.advance(30.0)
             leading = True
             await clock.advance(1.0)
-    assert [call.body["metadata"]["name"] for call in transport.calls[-2:]] == ["root", "default"]
-    assert logs == []
+    made = [call.body["metadata"]["name"] for call in transport.calls if call.method == "POST"]
+    assert (made[-2:], logs) == (["root", "default"], [])
+
+
+async def test_queues_that_exist_are_not_created_again_where_admission_is_away() -> None:
+    """A webhook that cannot be reached fails every create, also that of an object that exists."""
+
+    async def respond(call: Call) -> Response:
+        if call.method == "GET":
+            name = call.path.rpartition("/")[2]
+            return answer({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}})
+        return refusal(500, "InternalError")
+
+    transport = ScriptedTransport(respond)
+    await ensure_queues(Client(transport), "default", VirtualClock())
+    assert [call.method for call in transport.calls] == ["GET", "GET"]
 
 
 class Series:

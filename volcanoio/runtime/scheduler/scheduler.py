@@ -32,7 +32,7 @@ from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, BindRefused, CycleClosed, CycleOpened, Decided
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
-from volcanoio.kube.errors import AlreadyExists, ApiError
+from volcanoio.kube.errors import AlreadyExists, ApiError, NotFound
 from volcanoio.kube.transport import NotSent, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -494,18 +494,33 @@ def standard_queues(default_queue: str) -> tuple[Manifest, ...]:
 
 
 async def ensure_queues(client: Client, default_queue: str, clock: Clock) -> None:
-    """Create missing queues and keep existing ones; a standby tries until it leads, others until answered."""
+    """Create missing queues and keep existing ones; a standby tries until it leads, others until answered.
+
+    A queue is read first: creating one that exists would call the admission webhooks, which may be away.
+    """
     for manifest in standard_queues(default_queue):
         while True:
             try:
-                await client.create(kinds.QUEUE, manifest)
-            except AlreadyExists:
-                pass
-            except NotSent:
-                await clock.sleep(QUEUE_RETRY_INTERVAL)
-                continue
+                await client.get_raw(kinds.QUEUE, manifest["metadata"]["name"])
+            except NotFound:
+                if await _has_created(client, manifest):
+                    break
             except (ApiError, TransportError) as error:
-                _log.warning("queue not created yet", queue=manifest["metadata"]["name"], error=str(error))
-                await clock.sleep(QUEUE_RETRY_INTERVAL)
-                continue
-            break
+                _log.warning("queue not read yet", queue=manifest["metadata"]["name"], error=str(error))
+            else:
+                break
+            await clock.sleep(QUEUE_RETRY_INTERVAL)
+
+
+async def _has_created(client: Client, queue: Manifest) -> bool:
+    """Create a queue; returns whether it exists now."""
+    try:
+        await client.create(kinds.QUEUE, queue)
+    except AlreadyExists:
+        return True
+    except NotSent:
+        return False
+    except (ApiError, TransportError) as error:
+        _log.warning("queue not created yet", queue=queue["metadata"]["name"], error=str(error))
+        return False
+    return True
