@@ -239,8 +239,8 @@ async def test_nodes_that_are_no_more_take_their_pods_along() -> None:
 @pytest.mark.parametrize(
     ("action", "when", "code"),
     [
-        ("status", "before", 409), ("status", "before", 429), ("status", "after", 500), ("status", "before", 503),
-        ("reset", "before", 0), ("reset", "after", 0),
+        ("status", "before", 403), ("status", "before", 409), ("status", "before", 429), ("status", "after", 500),
+        ("status", "before", 503), ("reset", "before", 0), ("reset", "after", 0),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("nth", [1, 2], ids=["Running", "Succeeded"])

@@ -203,7 +203,7 @@ class PodWriter:
             now = await self._request("GET", POD.path(meta.namespace, meta.name), b"", ContentType.JSON)
             if now.status == 404 or (now.ok and _OBJECT.decode(now.body).metadata.uid != meta.uid):
                 raise PodGone
-        if response.status in (409, 429) or response.status >= 500:
+        if response.status in (403, 409, 429) or response.status >= 500:  # a starting API server forbids everything
             raise NoResponse(f"HTTP {response.status}")
         _log.error("refused", method=method, path=path, code=response.status, body=response.body[:300])
 
