@@ -203,15 +203,21 @@ async def uninstall(client: Client, options: InstallOptions, report: Report) -> 
 
 
 async def purge(client: Client, report: Report) -> None:
-    """Remove our definitions and all objects of their kinds; pods and other dependents stay, without an owner."""
+    """Remove our definitions and all objects of their kinds; pods and other dependents stay, without an owner.
+
+    An object can outlive its namespace when the API server restarts during the deletion. Then nothing can depend on it,
+    and Kubernetes could not remove the finalizer that orphaning needs.
+    """
     definitions = await present_definitions(client)
+    namespaces = {"", *(one["metadata"]["name"] for one in await client.list_raw(NAMESPACE))}
     waiting = []
     for kind in map(_kind_of, definitions):
         if objects := await client.list_raw(kind):
             report(f"{kind.resource}: waiting until {len(objects)} objects are gone")
             waiting.append(kind)
         for one in objects:
-            await _delete(client, one, "Orphan", kind)
+            is_inside = one["metadata"].get("namespace", "") in namespaces
+            await _delete(client, one, "Orphan" if is_inside else "Background", kind)
     for kind in waiting:
         await _until(partial(_is_empty, client, kind))
     for definition in definitions:

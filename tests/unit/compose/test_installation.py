@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import yaml
@@ -23,8 +24,10 @@ from volcanoio.compose.installation import (
 )
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import NotFound
+from volcanoio.kube.requests import DELETE, DeleteOptions
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.kinds import Kind
 
 OPTIONS = InstallOptions()
 SYSTEM = "volcano-system"
@@ -130,3 +133,34 @@ async def test_a_purge_removes_the_kinds_and_leaves_running_pods() -> None:
         left = (await client.get_raw(kinds.POD, "p", "default"))["metadata"]
         assert "deletionTimestamp" not in left
         assert not left.get("ownerReferences")
+
+
+class WithoutNamespace(Client):
+    """A client of a cluster that has lost a namespace but not the objects in it; it records propagation policies."""
+
+    def __init__(self, client: Client, lost: str) -> None:
+        super().__init__(client.transport)
+        self._lost = lost
+        self.propagation: dict[str, str] = {}
+
+    async def list_raw(self, kind: Kind, namespace: str = "", **options: Any) -> tuple[Manifest, ...]:
+        found = await super().list_raw(kind, namespace, **options)
+        return tuple(one for one in found if kind != kinds.NAMESPACE or one["metadata"]["name"] != self._lost)
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions = DELETE) -> Manifest:
+        self.propagation[f"{namespace}/{name}"] = options.propagation
+        return await super().delete(kind, name, namespace, options)
+
+
+async def test_a_purge_orphans_nothing_in_a_namespace_that_is_gone() -> None:
+    """Kubernetes refuses every update there, also that which would remove the finalizer of orphaning."""
+    said: list[str] = []
+    async with plane() as client:
+        await install(client, OPTIONS, said.append)
+        await client.create(kinds.NAMESPACE, {"metadata": {"name": "lost"}})
+        for namespace in ("default", "lost"):
+            group = {"metadata": {"name": "g", "namespace": namespace}, "spec": {"minMember": 1}}
+            await client.create(kinds.POD_GROUP, group)
+        blind = WithoutNamespace(client, "lost")
+        await purge(blind, said.append)
+        assert (blind.propagation["default/g"], blind.propagation["lost/g"]) == ("Orphan", "Background")
