@@ -294,6 +294,7 @@ def main() -> int:
             flags = [
                 f"--audit-policy-file={policy}",
                 f"--audit-log-path={directory / 'audit.log'}",
+                "--audit-log-maxsize=10000",
                 "--audit-log-mode=blocking",
             ]
             with control_plane(find(), directory / "plane", apiserver_flags=flags) as plane:

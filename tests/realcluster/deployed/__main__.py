@@ -41,7 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.realcluster.deployed", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("--quick", action="store_true", help="only the scenarios of install and examples")
+    parser.add_argument("--quick", action="store_true", help="only the scenarios of the installation")
     parser.add_argument("--record", action="store_true", help=f"write the record to {RESULTS}")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory, which must not exist")
     arguments, rest = parser.parse_known_args()
@@ -54,7 +54,7 @@ def main() -> int:
         directory.chmod(0o755)
         try:
             if not os.environ.get(_INSIDE):
-                return _outside(directory)
+                return _outside(directory, quick=arguments.quick)
             return _inside(binaries, directory, arguments, rest)
         finally:
             if not arguments.keep:
@@ -64,12 +64,12 @@ def main() -> int:
         return 1
 
 
-def _outside(directory: Path) -> int:
+def _outside(directory: Path, *, quick: bool) -> int:
     """Build and install what needs the network of the machine, then run again in namespaces of our own."""
     prepared = os.environ.get(_PREPARED)
     if not prepared:
         prepared = str(directory)
-        _prepare(directory)
+        _prepare(directory, quick=quick)
     probe = ["unshare", *_namespaces(), "true"]
     if subprocess.run(probe, capture_output=True, check=False).returncode:
         print(
@@ -86,15 +86,15 @@ def _namespaces() -> list[str]:
     return ["--mount", "--net"] if os.getuid() == 0 else ["--map-root-user", "--mount", "--net"]
 
 
-def _prepare(directory: Path) -> None:
-    """Build and install this tree, and the earliest version that has the components' commands."""
+def _prepare(directory: Path, *, quick: bool) -> None:
+    """Build and install this tree and, unless `quick`, the earliest version that has the components' commands."""
     begun = time.monotonic()
     (directory / "dist").mkdir()
     built = installation.wheel(installation.ROOT, directory / "dist")
     installation.environment(built, directory / "current")
     print(f"installed {built.name} of {installation.described()} after {time.monotonic() - begun:.0f} s", flush=True)
     revision = rendering.earlier_revision()
-    if revision:
+    if revision and not quick:
         (directory / "dist-earlier").mkdir()
         source = installation.checked_out(revision, directory / "source")
         installation.environment(installation.wheel(source, directory / "dist-earlier"), directory / "earlier")
@@ -115,20 +115,25 @@ def _inside(binaries: Binaries, directory: Path, arguments: argparse.Namespace, 
         chosen = [*rest, *([] if named else [str(SCENARIOS / "test_install.py" if arguments.quick else SCENARIOS)])]
         try:
             code = pytest.main(
-                ["-v", "-n", "0", "-p", "no:cacheprovider", "--timeout=400", *chosen],
+                ["-v", "-n", "0", "-p", "no:cacheprovider", "--timeout=600", *chosen],
                 plugins=[recorder, Provider(world)],
             )
             report = _rbac(world)
         finally:
             world.stop()
         print(_table(report))
+        if any(row["forbidden"] for row in report.values()):
+            code = code or 1
         served = str(_version(plane))
         if arguments.record:
             further = {
                 "volcanoio": installation.described(),
-                "earlier version": (prepared / "earlier.txt").read_text() if world.earlier_image else "none",
+                "earlier version": (prepared / "earlier.txt").read_text() if "earlier" in world.rendered else "none",
                 "figures": world.measured,
                 "longest gang bind, seconds": round(world.invariants.longest_partial, 2),
+                "longest bind of a gang that a fault struck, seconds": round(
+                    max((seconds for _, seconds in world.invariants.partials), default=0.0), 2
+                ),
                 "rbac": report,
             }
             print(f"recorded: {recorder.write(served, binaries, results=RESULTS, further=further)}")
@@ -139,11 +144,10 @@ def _world(plane: ControlPlane, network: Network, directory: Path, prepared: Pat
     forms = rendering.render(directory / "rendered")
     image = rendering.image(forms["deploy"])
     images = {image: Image(prepared / "current")}
-    earlier = ""
     if (prepared / "earlier").exists():
-        earlier = f"{image.rpartition(':')[0]}:earlier"
-        images[earlier] = Image(prepared / "earlier")
-    return World(plane, network, directory, images, log, image, earlier, forms)
+        images[rendering.EARLIER_IMAGE] = Image(prepared / "earlier")
+        forms["earlier"] = rendering.earlier(prepared / "source", directory / "rendered-earlier")
+    return World(plane, network, directory, images, log, image, forms)
 
 
 def _version(plane: ControlPlane) -> str:

@@ -25,13 +25,20 @@ rules:
 """
 IMPLICIT = frozenset({"update"})
 """Verbs that admission checks without a request of their own: `update` of finalizers, for owner references."""
+_MAX_SIZE_MIB = 10_000
+"""The log is not rotated: positions are those of one file."""
 
 
 def flags(directory: Path) -> list[str]:
     """Return the flags of kube-apiserver for an audit log in a directory."""
     policy = directory / "audit-policy.yaml"
     policy.write_text(POLICY)
-    return [f"--audit-policy-file={policy}", f"--audit-log-path={directory / 'audit.log'}", "--audit-log-mode=blocking"]
+    return [
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={directory / 'audit.log'}",
+        f"--audit-log-maxsize={_MAX_SIZE_MIB}",
+        "--audit-log-mode=blocking",
+    ]
 
 
 class Call(NamedTuple):

@@ -7,6 +7,7 @@ faults, connections go past it to the API server.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import re
@@ -150,14 +151,16 @@ class FaultProxy:
             response = web.StreamResponse(status=answer.status, headers=_passed(answer.headers))
             await response.prepare(request)
             if fault is None or answer.status != 200:
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
+                with contextlib.suppress(ConnectionError):  # the client has closed its watch
+                    async for chunk in answer.content.iter_any():
+                        await response.write(chunk)
                 return response
             lines: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
             async with asyncio.TaskGroup() as tasks:
                 reading = tasks.create_task(_read_lines(answer.content, lines, fault))
                 try:
-                    await _write_lines(response, lines, fault)
+                    with contextlib.suppress(ConnectionError):
+                        await _write_lines(response, lines, fault)
                 finally:
                     reading.cancel()
             if fault.lines < 1 << 30:

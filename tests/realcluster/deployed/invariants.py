@@ -9,14 +9,19 @@ import asyncio
 import re
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from tests.realcluster.deployed.api import Api, Obj
 
 GROUP = "scheduling.k8s.io/group-name"
-PARTIAL_SECONDS = 5.0
+PARTIAL_SECONDS = 10.0
 """How long a gang's binds may take: the first of them until there are minMember."""
+EXCUSED_SECONDS = 60.0
+"""The same for a gang that a fault struck: another leader, a server's return or a new attempt completes it."""
+DISTURBED_SECONDS = 30.0
+"""How long after a fault of a process or server binds are excused: a lease lasts 15 s, and lists follow it."""
 _SUFFIXES = {
     "m": Decimal("0.001"),
     "k": Decimal(10**3),
@@ -59,7 +64,8 @@ class Episode:
     begun: float
     uids: set[str]
     excused: bool = False
-    """Whether a bind was refused or a member deleted, so that the rest could not be bound at once."""
+    """Whether a fault, a refused bind or a deleted member kept the rest from being bound at once."""
+    reported: bool = False
 
 
 @dataclass
@@ -82,6 +88,9 @@ class Invariants:
     _booked: dict[str, dict[str, Decimal]] = field(default_factory=dict)
     _episodes: dict[tuple[str, str], Episode] = field(default_factory=dict)
     _complete: set[tuple[str, str]] = field(default_factory=set)
+    _refused: set[tuple[str, str]] = field(default_factory=set)
+    """Pods of which a bind was refused; the refusal may be known before the pod is seen."""
+    _disturbed_until: float = 0.0
     synced: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -133,50 +142,67 @@ class Invariants:
             self._excuse_member(pod, uid)
             return
         self.pods[uid] = pod
+        newly_bound = bool(node) and uid not in self._bound
         if node and self._bound.setdefault(uid, node) != node:
             self._violate(f"pod {'/'.join(_key(pod))} moved from node {self._bound[uid]} to {node}")
         if pod["status"].get("phase") in {"Succeeded", "Failed"}:
             self._release(uid)
         elif node and uid not in self._booked:
             self._book(uid, node, pod)
-        if node:
+        if newly_bound:
             self._note_bind(pod, uid)
         if "deletionTimestamp" in pod["metadata"]:
             self._excuse_member(pod, uid)
 
     def refused(self, namespace: str, pod: str) -> None:
         """Note that a bind of this pod was refused, so its gang may be partly bound for a while."""
+        self._refused.add((namespace, pod))
         for one in self.pods.values():
-            if _key(one) == (namespace, pod):
-                episode = self._episodes.setdefault(_group(one), Episode(time.monotonic(), set()))
+            if _key(one) == (namespace, pod) and (episode := self._episodes.get(_group(one))) is not None:
                 episode.excused = True
+
+    def disturbed(self, seconds: float = DISTURBED_SECONDS) -> None:
+        """Note that a process or server is stopped now, and that it and its successors need so long to work again."""
+        self._disturbed_until = max(self._disturbed_until, time.monotonic() + seconds)
+        for episode in self._episodes.values():
+            episode.excused = True
+
+    def recovering(self) -> None:
+        """Note that what was disturbed works again from now on, earlier than it had to."""
+        self._disturbed_until = time.monotonic() + DISTURBED_SECONDS
 
     def check_gangs(self, now: float) -> None:
         """Report gangs whose binds have taken too long."""
         for key, episode in self._episodes.items():
-            lasted = now - episode.begun
-            if not episode.excused and episode.uids and lasted > PARTIAL_SECONDS:
-                wanted = self._wanted(key)
+            begun = max(episode.begun, self._disturbed_until) if episode.excused else episode.begun
+            lasted, limit = now - begun, EXCUSED_SECONDS if episode.excused else PARTIAL_SECONDS
+            wanted = self._wanted(key)
+            if wanted is not None and not episode.reported and lasted > limit:
                 self._violate(f"gang {'/'.join(key)} has {len(episode.uids)} of {wanted} bound after {lasted:.1f} s")
-                episode.excused = True
+                episode.reported = True
 
     def _note_bind(self, pod: Obj, uid: str) -> None:
         key = _group(pod)
         if not key[1] or key in self._complete:
             return
-        episode = self._episodes.setdefault(key, Episode(time.monotonic(), set()))
-        if not episode.uids:
-            episode.begun = time.monotonic()
+        now = time.monotonic()
+        episode = self._episodes.setdefault(key, Episode(now, set()))
         episode.uids.add(uid)
+        if now < self._disturbed_until or any(_group(one) == key for one in self._struck()):
+            episode.excused = True
         wanted = self._wanted(key)
         if wanted is not None and len(episode.uids) >= wanted:
-            lasted = time.monotonic() - episode.begun
+            lasted = now - episode.begun
             if episode.excused:
                 self.partials.append(("/".join(key), lasted))
             else:
                 self.longest_partial = max(self.longest_partial, lasted)
             del self._episodes[key]
             self._complete.add(key)
+
+    def _struck(self) -> Iterator[Obj]:
+        """Yield the pods of which a bind was refused."""
+        return (one for one in self.pods.values() if _key(one) in self._refused)
 
     def _excuse_member(self, pod: Obj, uid: str) -> None:
         episode = self._episodes.get(_group(pod))

@@ -109,7 +109,7 @@ class Pod:
         """Run an init container until it succeeds."""
         while not self.stopping.is_set():
             state = ContainerState(spec)
-            self._start(state)
+            await self._start(state)
             assert state.sandbox is not None
             while (code := state.sandbox.poll()) is None:  # noqa: ASYNC110 - a process that was not made by asyncio
                 await asyncio.sleep(_POLL_SECONDS)
@@ -120,7 +120,7 @@ class Pod:
     async def _container(self, state: ContainerState) -> None:
         policy = self.object["spec"].get("restartPolicy", "Always")
         while not self.stopping.is_set():
-            self._start(state)
+            await self._start(state)
             async with asyncio.TaskGroup() as tasks:
                 probing = tasks.create_task(self._probe(state))
                 await self._ended(state)
@@ -150,11 +150,14 @@ class Pod:
             await asyncio.sleep(_POLL_SECONDS)
         state.exit_code = code
 
-    def _start(self, state: ContainerState) -> None:
+    async def _start(self, state: ContainerState) -> None:
+        """Start a container on a thread: the loop also carries the components' connections."""
         state.started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         log = self.directory / f"{state.spec['name']}.log"
         container = resolve(self.machine, self.object, self.address, state.spec, self.directory / "volumes")
-        state.sandbox = Sandbox(self.machine.network, self.address, container, self.directory, log)
+        state.sandbox = await asyncio.to_thread(
+            Sandbox, self.machine.network, self.address, container, self.directory, log
+        )
 
     async def _probe(self, state: ContainerState) -> None:
         """Probe as kubelets do: until the start-up probe succeeds neither of the others counts."""
@@ -209,6 +212,20 @@ class Pod:
             await self.machine.api.persist("PATCH", f"{self.path}/status", {"status": status}, content_type=_STATUS)
             self._reported = status
 
+    def observe(self, stored: Obj) -> None:
+        """Take over what is stored of the pod; a readiness that somebody else wrote is reported again.
+
+        The node controller writes Ready=False into the pods of a node whose lease was not renewed.
+        """
+        self.object["metadata"] = stored["metadata"]
+        if _readiness(stored.get("status", {})) != _readiness(self._reported):
+            self._reported = {}
+
+
+def _readiness(status: Obj) -> str:
+    conditions = status.get("conditions") or ()
+    return next((one["status"] for one in conditions if one["type"] == "Ready"), "")
+
 
 def _container_status(state: ContainerState) -> Obj:
     ended = state.sandbox is not None and state.sandbox.poll() is not None
@@ -250,7 +267,7 @@ class Kubelet:
         uid = pod["metadata"]["uid"]
         running = self.pods.get(uid)
         if running is not None:
-            running.object["metadata"] = pod["metadata"]
+            running.observe(pod)
         if kind == "DELETED" or "deletionTimestamp" in pod["metadata"]:
             if running is not None:
                 running.stopping.set()
@@ -286,12 +303,18 @@ class Kubelet:
             "metadata": {"name": NODE, "labels": {"node-role.kubernetes.io/control-plane": ""}},
             "spec": {"unschedulable": True},
         }
+        await self._machine.api.persist("POST", "/api/v1/nodes", node)
+        await self._report({"capacity": quantities, "allocatable": quantities})
+
+    async def _report(self, status: Obj) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
-        status = {"capacity": quantities, "allocatable": quantities, "conditions": [ready]}
-        api = self._machine.api
-        await api.persist("POST", "/api/v1/nodes", node)
-        await api.persist("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": status}, content_type=_STATUS)
+        await self._machine.api.persist(
+            "PATCH",
+            f"/api/v1/nodes/{NODE}/status",
+            {"status": {**status, "conditions": [ready]}},
+            content_type=_STATUS,
+        )
 
     async def _renew(self) -> None:
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -303,6 +326,7 @@ class Kubelet:
             await self._machine.api.persist(
                 "PATCH", f"{path}/{NODE}", {"spec": spec}, content_type="application/merge-patch+json"
             )
+            await self._report({})  # after an outage the node controller has made it Unknown
             await asyncio.sleep(_LEASE_SECONDS)
 
 

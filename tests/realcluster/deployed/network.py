@@ -85,9 +85,10 @@ class Forwarder:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = self._choose()
+        if target is None:  # as kube-proxy refuses connections to a service without ready endpoints
+            writer.transport.abort()
+            return
         try:
-            if target is None:
-                return
             there, back = await asyncio.open_connection(*target, limit=_CHUNK)
         except OSError:
             writer.transport.abort()

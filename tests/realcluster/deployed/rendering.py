@@ -12,6 +12,8 @@ from tests.helmchart.rendering import DEPLOY, NAMESPACE, RELEASE
 from tests.helmchart.rendering import render as template
 from tests.realcluster.deployed.installation import ROOT
 
+EARLIER_IMAGE = "volcanoio.test/volcanoio:earlier"
+
 
 def render(directory: Path) -> dict[str, list[Path]]:
     """Return the files of each form; `helm` is left out where Helm is not built."""
@@ -23,6 +25,16 @@ def render(directory: Path) -> dict[str, list[Path]]:
     directory.mkdir()
     (directory / "helm.yaml").write_text(text)
     return forms | {"helm": [directory / "helm.yaml"]}
+
+
+def earlier(source: Path, directory: Path) -> list[Path]:
+    """Write the `config/deploy` of an earlier version's tree with EARLIER_IMAGE as image; returns the files."""
+    files = sorted((source / "config" / "deploy").glob("*.yaml"))
+    its_image = image(files)
+    directory.mkdir()
+    for path in files:
+        (directory / path.name).write_text(path.read_text().replace(its_image, EARLIER_IMAGE))
+    return [directory / path.name for path in files]
 
 
 def image(files: list[Path]) -> str:

@@ -34,8 +34,8 @@ class TokenIssuer:
         self._key = signing_key
         self.seconds = seconds
 
-    async def issue(self, pod: Obj, source: Obj) -> tuple[str, float]:
-        """Return a token bound to the pod, and the seconds after which to replace it."""
+    async def issue(self, pod: Obj, source: Obj) -> tuple[str, float] | None:
+        """Return a token bound to the pod, and the seconds after which to replace it; None when either is gone."""
         namespace, account = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName", "default")
         bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
         spec: Obj = {"expirationSeconds": max(600, source.get("expirationSeconds", 3600)), "boundObjectRef": bound}
@@ -45,7 +45,7 @@ class TokenIssuer:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         answered = await self._api.persist("POST", path, body)
         if answered is None:
-            raise LookupError(f"service account {namespace}/{account} does not exist")
+            return None
         token: str = answered["status"]["token"]
         if self.seconds is None:
             return token, spec["expirationSeconds"] * _ROTATE_AT
@@ -132,7 +132,8 @@ class PodVolumes:
             named = {**source["secret"], "name": source["secret"].get("secretName") or source["secret"].get("name")}
             return await self._keys("secrets", named, base64.b64decode)
         if "serviceAccountToken" in source:
-            return {source["serviceAccountToken"]["path"]: await self._token(volume, source["serviceAccountToken"])}
+            token = await self._token(volume, source["serviceAccountToken"])
+            return None if token is None else {source["serviceAccountToken"]["path"]: token}
         if "downwardAPI" in source:
             return {item["path"]: self._field(item).encode() for item in source["downwardAPI"]["items"]}
         kinds = ", ".join(key for key in source if key != "name")
@@ -148,10 +149,13 @@ class PodVolumes:
             return held
         return {item["path"]: held[item["key"]] for item in source["items"] if item["key"] in held}
 
-    async def _token(self, volume: str, source: Obj) -> bytes:
+    async def _token(self, volume: str, source: Obj) -> bytes | None:
         token, due = self._token_due.get(volume, ("", 0.0))
         if time.monotonic() >= due:
-            token, seconds = await self._tokens.issue(self._pod, source)
+            issued = await self._tokens.issue(self._pod, source)
+            if issued is None:
+                return None
+            token, seconds = issued
             self._token_due[volume] = (token, time.monotonic() + seconds)
         return token.encode()
 

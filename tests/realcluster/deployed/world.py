@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -25,7 +26,7 @@ import yaml
 
 from tests.contract.support import Cluster
 from tests.realcluster.certificates import SERVICE_ADDRESS
-from tests.realcluster.controlplane import ControlPlane
+from tests.realcluster.controlplane import READY_SECONDS, ControlPlane
 from tests.realcluster.deployed.api import Api, Obj
 from tests.realcluster.deployed.audit import AuditLog, Call, Grant, grants
 from tests.realcluster.deployed.faultproxy import BINDING, Fault, FaultProxy, WatchFault
@@ -124,10 +125,8 @@ class World:
     audit: AuditLog
     image: str = ""
     """The image of this tree."""
-    earlier_image: str = ""
-    """The image of an earlier version; "" when there is none that can be installed."""
     rendered: Mapping[str, list[Path]] = field(default_factory=dict)
-    """Where each form of the manifests is: `deploy` and `helm`."""
+    """Where each form of the manifests is: `deploy` and `helm`, and `earlier`, `deploy` of the earlier version."""
     measured: dict[str, Any] = field(default_factory=dict)
     """Figures for the record, by scenario."""
 
@@ -148,6 +147,8 @@ class World:
         self.faults = FaultProxy(self.plane.url, trusted, serving)
         self.faults.on_fault = self._struck
         self._through_proxy = False
+        self._verified = 0
+        """Up to which position of the audit log calls were looked at."""
         self._front = Forwarder(self._behind)
 
     def start(self) -> None:
@@ -219,14 +220,18 @@ class World:
     def until(self, condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = WAIT_SECONDS) -> Any:
         """Return the first true result; fails after `seconds` with `what`, and when a part of the harness broke."""
         deadline = time.monotonic() + seconds
+        refused: Exception | None = None
         while True:
             self.background.check()
-            with contextlib.suppress(OSError):  # the API server may be away
+            try:
                 if found := condition():
                     return found
+                refused = None
+            except (OSError, http.client.HTTPException, AssertionError) as error:  # the API server may be away
+                refused = error
             if time.monotonic() > deadline:
-                wanted = what if isinstance(what, str) else what()
-                pytest.fail(f"not within {seconds:g} s: {wanted}\n{self.components()}")
+                wanted = what if isinstance(what, str) else _described(what)
+                pytest.fail(f"not within {seconds:g} s: {wanted}; {refused or ''}\n{self.components()}")
             time.sleep(_POLL_SECONDS)
 
     # -- the components
@@ -234,6 +239,7 @@ class World:
     def install(self, form: str = "deploy") -> float:
         """Apply the rendered manifests and wait for all replicas; returns the seconds until they were ready."""
         begun = time.monotonic()
+        self.invariants.disturbed()
         crds = sorted((ROOT / "config" / "crds").glob("*.yaml"))
         words = [word for path in crds for word in ("-f", str(path))]
         self.kubectl("apply", "--server-side", "--force-conflicts", *words)
@@ -255,7 +261,7 @@ class World:
         self.kubectl("wait", "--for=create", "--timeout=60s", f"node/hollow-{count - 1}")
         self.kubectl("wait", "--for=condition=Ready", "--timeout=60s", "node", "--all")
 
-    def rolled_out(self, seconds: int = 90) -> None:
+    def rolled_out(self, seconds: int = 240) -> None:
         """Wait until each Deployment has its replicas, ready and of its newest template."""
         for name in COMPONENTS:
             said = self.kubectl(
@@ -269,12 +275,13 @@ class World:
         system = (NAMESPACE, "kube-system")
         mine = self.invariants.pods
         self.until(
-            lambda: all(pod["metadata"]["namespace"] in system for pod in list(mine.values())), "no pods are left"
+            lambda: all(pod["metadata"]["namespace"] in system for pod in list(mine.values())), "no pods are left", 180
         )
 
     def emptied(self, namespace: str) -> None:
-        """Delete the jobs of a namespace and the namespace itself; `ready` waits for its pods."""
+        """Delete the jobs and pods of a namespace and the namespace itself; `ready` waits for its pods."""
         self.kubectl("delete", "jobs.batch.volcano.sh", "--all", "-n", namespace, "--wait=false", check=False)
+        self.kubectl("delete", "pods", "--all", "-n", namespace, "--wait=false", "--grace-period=1", check=False)
         self.kubectl("delete", "namespace", namespace, "--wait=false", check=False)
 
     @contextlib.contextmanager
@@ -294,11 +301,6 @@ class World:
         self.until(lambda: all(file.read_text() == text for file in files), "the mounted files are exchanged")
         time.sleep(RELOAD_SECONDS)
 
-    def set_image(self, image: str) -> None:
-        """Change the image of all components, as an upgrade does."""
-        for name in COMPONENTS:
-            self.kubectl("set", "image", f"deployment/{name}", f"{name}={image}", "-n", NAMESPACE)
-
     def compact_etcd(self) -> None:
         """Discard all history of etcd before its newest revision."""
         with urllib.request.urlopen(f"{self.plane.ports.etcd_url}/v3/kv/range", data=b'{"key": "AA=="}') as answer:
@@ -308,7 +310,7 @@ class World:
             assert answer.status == 200
 
     def freeze(self, pod: Pod) -> None:
-        """Stop a component's process where it is, as a machine that hangs; SIGCONT continues it."""
+        """Stop a component's process where it is, as a machine that hangs does; SIGCONT continues it."""
         self.kill(pod, signal.SIGSTOP)
 
     def token_age(self, pod: Pod) -> float:
@@ -336,6 +338,7 @@ class World:
 
     def kill(self, pod: Pod, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to the processes of a component's pod."""
+        self.invariants.disturbed()
         for state in pod.containers.values():
             if state.sandbox is not None:
                 state.sandbox.signal(number)
@@ -366,12 +369,24 @@ class World:
             self._route(through_proxy=False)
 
     def cut_connections(self) -> None:
-        """Reset every connection of the components to the API server."""
-        self.background.loop.call_soon_threadsafe(self._front.cut)
+        """Reset every connection of the components to the API server, with what is in flight."""
+        self.invariants.disturbed()
+        self._cut()
+
+    def restart(self, server: str, *, kill: bool = False, away: float = 0.0) -> None:
+        """Stop a server of the control plane, start it again after `away` seconds, and wait until it is ready."""
+        self.invariants.disturbed(away + READY_SECONDS)
+        self.plane.servers[server].stop(kill=kill)
+        time.sleep(away)
+        self.plane.start(server)
+        self.invariants.recovering()
 
     def _route(self, *, through_proxy: bool) -> None:
         self._through_proxy = through_proxy
-        self.cut_connections()
+        self._cut()
+
+    def _cut(self) -> None:
+        self.background.loop.call_soon_threadsafe(self._front.cut)
 
     def _struck(self, path: str) -> None:
         """Note for the invariants that the bind at this path was refused."""
@@ -381,12 +396,13 @@ class World:
 
     # -- checks
 
-    def verify(self, since: int) -> None:
-        """Fail on violations of the invariants, on calls that RBAC forbade since a position of the log."""
+    def verify(self) -> None:
+        """Fail on violations of the invariants, and on calls that RBAC forbade since the last time."""
         self.background.check()
-        assert self.invariants.violations == []
+        assert not self.invariants.violations, "\n".join(self.invariants.violations)
+        since, self._verified = self._verified, self.audit.size()
         forbidden = self.forbidden(self.audit.calls(since))
-        assert forbidden == [], "RBAC forbade calls of our components"
+        assert not forbidden, f"RBAC forbade calls of our components: {forbidden}"
 
     def grants(self) -> list[Grant]:
         """Return what the roles that exist now give to our components."""
@@ -407,6 +423,13 @@ class World:
     def restarts(self) -> dict[str, int]:
         """Return the restarts of each component's pod that runs now."""
         return {pod.name: sum(one.restarts for one in pod.containers.values()) for pod in self.pods()}
+
+
+def _described(what: Callable[[], str]) -> str:
+    try:
+        return what()
+    except (OSError, http.client.HTTPException, AssertionError) as error:
+        return f"(the API server does not answer: {error})"
 
 
 WORLD = pytest.StashKey[World]()

@@ -9,7 +9,14 @@ from typing import Any
 from tests.realcluster.deployed import audit
 from tests.realcluster.deployed.api import Api, Obj
 from tests.realcluster.deployed.faultproxy import BINDING, Fault
-from tests.realcluster.deployed.invariants import GROUP, PARTIAL_SECONDS, Invariants, requests_of
+from tests.realcluster.deployed.invariants import (
+    DISTURBED_SECONDS,
+    EXCUSED_SECONDS,
+    GROUP,
+    PARTIAL_SECONDS,
+    Invariants,
+    requests_of,
+)
 
 
 def _pod(name: str, node: str = "", *, cpu: str = "1", group: str = "", **status: Any) -> Obj:
@@ -69,6 +76,31 @@ def test_a_gang_bound_in_part_is_a_violation_after_its_time_unless_a_bind_was_re
         assert found.violations == []
         found.check_gangs(begun + PARTIAL_SECONDS + 1)
         assert [("gang ns/g has 1 of 2 bound" in one) for one in found.violations] == [True] * (not refused)
+
+
+def test_a_gang_that_a_fault_struck_may_take_longer_and_must_be_completed() -> None:
+    def halves(*, refused_first: bool) -> Invariants:
+        found = _observing(minimum=2)
+        if refused_first:  # the proxy may strike before the watch shows the pod
+            found.refused("ns", "b")
+        for name in ("a", "b"):
+            found.observe("ADDED", _pod(name, group="g"))
+        if not refused_first:
+            found.disturbed()
+        found.observe("MODIFIED", _pod("a", "n", group="g"))
+        return found
+
+    for refused_first, waits in ((True, 0.0), (False, DISTURBED_SECONDS)):
+        found = halves(refused_first=refused_first)
+        begun = found._episodes["ns", "g"].begun
+        found.check_gangs(begun + waits + EXCUSED_SECONDS - 1)
+        assert found.violations == []
+        found.check_gangs(begun + waits + EXCUSED_SECONDS + 1)
+        found.check_gangs(begun + waits + EXCUSED_SECONDS + 2)
+        assert len(found.violations) == 1
+    found = halves(refused_first=True)
+    found.observe("MODIFIED", _pod("b", "n", group="g"))
+    assert [name for name, _ in found.partials] == ["ns/g"]
 
 
 def test_a_whole_gang_is_none() -> None:

@@ -12,12 +12,15 @@ from tests.realcluster.deployed.faultproxy import BINDING, Fault, WatchFault
 from tests.realcluster.deployed.scenario import Scenario
 from tests.realcluster.deployed.world import TOKEN_SECONDS
 
+RECOVERY_SECONDS = 240.0
+"""For the return of a server, a lease that ran out, new lists and two waves of jobs, on a busy machine."""
+
 
 def _batch(scenario: Scenario, count: int = 12, replicas: int = 6, seconds: int = 2) -> list[Obj]:
     return [scenario.job(f"job-{index}", replicas=replicas, seconds=seconds) for index in range(count)]
 
 
-def _run(scenario: Scenario, jobs: list[Obj], *, restarted: bool = False, seconds: float = 120) -> None:
+def _run(scenario: Scenario, jobs: list[Obj], *, restarted: bool = False, seconds: float = 180) -> None:
     """Submit, wait for all to complete, and check that none of their pods was lost or doubled."""
     scenario.submit(*jobs)
     scenario.all_in("Completed", len(jobs), seconds)
@@ -121,8 +124,8 @@ def test_the_api_server_restarts(scenario: Scenario) -> None:
     jobs = _batch(scenario, seconds=4)
     scenario.submit(*jobs)
     time.sleep(0.5)
-    scenario.world.plane.restart("kube-apiserver", kill=True)
-    scenario.all_in("Completed", len(jobs), 120)
+    scenario.world.restart("kube-apiserver", kill=True)
+    scenario.all_in("Completed", len(jobs), RECOVERY_SECONDS)
     scenario.completed_once(*jobs)
 
 
@@ -131,12 +134,9 @@ def test_the_api_server_is_gone_for_a_minute(scenario: Scenario) -> None:
     jobs = _batch(scenario, seconds=4)
     scenario.submit(*jobs)
     time.sleep(0.5)
-    server = scenario.world.plane.servers["kube-apiserver"]
-    server.stop(kill=True)
-    time.sleep(60)
-    scenario.world.plane.start("kube-apiserver")
+    scenario.world.restart("kube-apiserver", kill=True, away=60)
     begun = time.monotonic()
-    scenario.all_in("Completed", len(jobs), 150)
+    scenario.all_in("Completed", len(jobs), RECOVERY_SECONDS)
     scenario.measure("seconds from the API server's return to all jobs completed", time.monotonic() - begun)
     scenario.completed_once(*jobs)
 
@@ -147,16 +147,16 @@ def test_etcd_is_compacted_and_every_watch_expires(scenario: Scenario) -> None:
     scenario.submit(*jobs)
     scenario.world.compact_etcd()
     scenario.world.cut_connections()
-    scenario.world.plane.restart("kube-apiserver")
-    scenario.all_in("Completed", len(jobs), 120)
+    scenario.world.restart("kube-apiserver")
+    scenario.all_in("Completed", len(jobs), RECOVERY_SECONDS)
     scenario.completed_once(*jobs)
 
 
 def test_etcd_is_killed(scenario: Scenario) -> None:
     jobs = _batch(scenario, seconds=4)
     scenario.submit(*jobs)
-    scenario.world.plane.restart("etcd", kill=True)
-    scenario.all_in("Completed", len(jobs), 120)
+    scenario.world.restart("etcd", kill=True)
+    scenario.all_in("Completed", len(jobs), RECOVERY_SECONDS)
     scenario.completed_once(*jobs)
 
 

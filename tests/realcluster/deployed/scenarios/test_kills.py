@@ -45,26 +45,26 @@ def test_the_leader_is_killed(scenario: Scenario, component: str) -> None:
     begun = time.monotonic()
     scenario.world.until(lambda: scenario.world.leader(component) is not leader, f"another leader of {component}")
     scenario.measure(f"seconds until {component} had another leader", time.monotonic() - begun)
-    scenario.all_in("Completed", len(jobs), 120)
+    scenario.all_in("Completed", len(jobs), 180)
     scenario.world.kill(leader, signal.SIGCONT)
     time.sleep(3)
     scenario.world.rolled_out()
     scenario.completed_once(*jobs)
 
 
+@pytest.mark.timeout(900)
 def test_the_version_changes_and_changes_back_with_jobs_in_flight(scenario: Scenario) -> None:
     world = scenario.world
-    if not world.earlier_image:
+    if "earlier" not in world.rendered:
         pytest.skip("there is no earlier version with the components' commands")
     jobs: list[Obj] = []
     try:
-        for number, image in enumerate((world.earlier_image, world.image, world.earlier_image, world.image)):
+        for number, form in enumerate(("earlier", "deploy", "earlier", "deploy")):
             batch = [scenario.job(f"job-{number}-{index}", replicas=6, seconds=4) for index in range(6)]
             scenario.submit(*batch)
             jobs += batch
-            world.set_image(image)
-            world.rolled_out()
+            world.install(form)
     finally:
-        world.set_image(world.image)
-    scenario.all_in("Completed", len(jobs), 180)
+        world.install()
+    scenario.all_in("Completed", len(jobs), 240)
     scenario.completed_once(*jobs)
