@@ -2,7 +2,8 @@
 
 The embedded API server (in this process, over HTTP) holds nodes and bound pods of gangs of 100. Of two processes of
 `volcanoio scheduler` the leader is killed with SIGKILL, and a PodGroup with one pod is created. Measured until the
-lease has another holder, and until that pod has a node. Then a new standby starts. Prints one JSON object, in seconds.
+lease has another holder, and until that pod has a node. Then a new standby starts. At last both are ended, and a new
+process starts: measured from its start until a pod that waits for it has a node. Prints one JSON object, in seconds.
 """
 
 from __future__ import annotations
@@ -162,6 +163,18 @@ async def measure(cluster: Cluster, directory: Path, runs: int) -> dict[str, Any
             await cluster.until_bound(f"late-{run}")
             bound.append(time.perf_counter() - began)
             leader, standby = standby, await start(run + 2)
+        restarted = []
+        running = [leader, standby]
+        for run in range(runs):
+            for process in running:
+                process.terminate()
+                await asyncio.to_thread(process.wait)
+            await cluster.create(kinds.POD_GROUP, group(f"restart-{run}", 1, "Pending"))
+            await cluster.create(kinds.POD, pod(f"restart-{run}", f"restart-{run}"))
+            began = time.perf_counter()
+            running = [await start(2 * runs + run)]
+            await cluster.until_bound(f"restart-{run}")
+            restarted.append(time.perf_counter() - began)
     return {
         "standby_ready_median": round(percentile(ready[1:], 0.5), 2),
         "lease_held_again": [round(one, 2) for one in held],
@@ -170,6 +183,7 @@ async def measure(cluster: Cluster, directory: Path, runs: int) -> dict[str, Any
             percentile([late - early for early, late in zip(held, bound, strict=True)], 0.5), 2
         ),
         "first_bind_within_lease_and_3": max(bound) <= LEASE_SECONDS + 3,
+        "restart_to_first_bind": [round(one, 2) for one in restarted],
     }
 
 
