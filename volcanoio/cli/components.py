@@ -69,14 +69,14 @@ def run_scheduler(**given: Any) -> int:
     connection, component = _component("volcano-scheduler", given, tls=_certificate_files(given))
     flags = SchedulerFlags.take(given)
     file, config_map = _configuration(given)
-    with _command_errors(file):
+    with _command_errors(file or config_map):
         schedulers = given["scheduler_name"]
-        text = _text("--scheduler-conf", file)
+        _text("--scheduler-conf", file)  # a file that cannot be read is an error, whatever else the flags allow
         settings = SchedulerSettings(
             registry=discover(plugins_dirs=given["plugins_dir"]),
-            configuration=text if given["disable_default_scheduler_config"] else None,
             configuration_file=file,
             configuration_map=config_map,
+            require_configuration=given["disable_default_scheduler_config"],
             plugins_dirs=given["plugins_dir"],
             ignore_unavailable=given["ignore_unavailable_plugins"],
             period=flags.period,
@@ -275,15 +275,15 @@ def _text(flag: str, file: Path | None) -> str | None:
 
 
 @contextmanager
-def _command_errors(file: Path | None) -> Iterator[None]:
-    """Convert errors of configuration, plugins, connection and addresses to UsageErrors."""
+def _command_errors(source: Path | ConfigMapKey | None) -> Iterator[None]:
+    """Convert errors of configuration (which name `source`), plugins, connection and addresses to UsageErrors."""
     try:
         yield
     except Exception as error:
         problem = sole_error(error)
         if isinstance(problem, SchedulerConfigurationError | ConfigurationError):
             lines = str(problem).splitlines()
-            raise UsageError("\n".join(f"{file}: {line}" for line in lines) if file else problem) from None
+            raise UsageError("\n".join(f"{source}: {line}" for line in lines) if source else problem) from None
         if isinstance(problem, _USAGE_ERRORS):
             raise UsageError(problem) from None
         raise

@@ -66,7 +66,8 @@ class SchedulerSettings:
 
     The configuration is reloaded from `configuration_file`, or from the key `configuration_map` of a ConfigMap, and
     plugins from `plugins_dirs` when these change. Without `configuration`, what is there at the start is read by `run`,
-    and the default is in force while it cannot be used. With `ignore_unavailable`, plugins and actions of Volcano that
+    and the default is in force while it cannot be used; with `require_configuration`, `run` raises ConfigurationError,
+    PluginError or MountError then. With `ignore_unavailable`, plugins and actions of Volcano that
     are not available yet are skipped with a warning. `state` selects the objects that the scheduler acts on.
     `pod_metrics` adds a series for each pod.
     Other schedulers that take some of these too, by their Leases beside `lease` (namespace, name), are reported.
@@ -76,6 +77,7 @@ class SchedulerSettings:
     configuration: str | None = None
     configuration_file: Path | None = None
     configuration_map: ConfigMapKey | None = None
+    require_configuration: bool = False
     plugins_dirs: tuple[Path, ...] = ()
     ignore_unavailable: bool = False
     debounce: float = DEBOUNCE
@@ -169,7 +171,7 @@ class SchedulerProcess:
         """Watch, decide and bind until cancelled."""
         reloader = self._reloader()
         if self._settings.reads_configuration:
-            await reloader.begin()
+            await reloader.begin(required=self._settings.require_configuration)
             self._configured[CONFIGURATION_FILE] = without_password(reloader.in_force)
         self._begun.set()
         clock, probe, fence = self._clock, self._probe, self._fence

@@ -11,8 +11,9 @@ import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
+from tests.commands import run_aside
 from tests.scenario.cluster.harness import PATIENCE, Cluster, cluster, job_manifest
-from tests.scenario.reload.mounts import BAD, PLACES, WAITS
+from tests.scenario.reload.mounts import BAD, PLACES, WAITS, Mount
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError
@@ -90,6 +91,25 @@ async def test_a_stored_config_map_that_is_wrong_does_not_keep_the_cluster_from_
     with capture_logs() as logs:
         async with cluster(nodes=1, data=tmp_path / "data", scheduler_conf=KEY):
             await reported(logs, REFUSED.format(DEFAULT))
+
+
+async def test_a_scheduler_that_may_not_use_the_default_ends_with_the_reason(tmp_path: Path) -> None:
+    """`--disable-default-scheduler-config`, for each form of a configuration: exit code 2 and the next step."""
+    mounted = Mount(tmp_path, "scheduler.conf", BAD).path
+    wrong = 'line 1, column 20: action "alocate" is unknown; did you mean "allocate"?'
+    async with cluster(nodes=1) as c:
+        await c.create(config_map(BAD))
+        for flag, problem in (
+            (f"--scheduler-conf={mounted}", f"{mounted}: {wrong}"),
+            (f"--scheduler-conf={KEY}", f"{KEY}: {wrong}"),
+            ("--scheduler-conf-configmap=default/none/a.conf", "ConfigMap default/none does not exist; create it with"),
+        ):
+            ended = await run_aside(
+                "scheduler", f"--kubeconfig={c.local.kubeconfig}", "--leader-elect=false", flag,
+                "--disable-default-scheduler-config",
+            )  # fmt: skip
+            assert ended.code == 2, ended.err
+            assert ended.err.splitlines()[-1].startswith(f"volcanoio: {problem}")
 
 
 @pytest.mark.parametrize(

@@ -142,13 +142,16 @@ class ConfigurationReloader(ABC, Generic[Made]):
             await self._clock.idle(INTERVAL)
             await self.look()
 
-    async def begin(self) -> None:
-        """Adopt the content at the start, if only the default is in force; errors are logged."""
+    async def begin(self, *, required: bool = False) -> None:
+        """Adopt the content at the start, if only the default is in force.
+
+        Content that cannot be used is logged and the default stays; if `required`, it raises one of `refusals`.
+        """
         self._default = True
         while (seen := await self._see()) is None:
             await self._clock.idle(INTERVAL)
         self._last = seen
-        await self._evaluate(seen)
+        await self._evaluate(seen, required=required)
 
     async def look(self) -> None:
         """Read once and adopt changes."""
@@ -169,8 +172,8 @@ class ConfigurationReloader(ABC, Generic[Made]):
         self._answered = True
         return seen
 
-    async def _evaluate(self, seen: SourceContent) -> None:
-        """Adopt new content, or log why it cannot be used."""
+    async def _evaluate(self, seen: SourceContent, *, required: bool = False) -> None:
+        """Adopt new content, or log why it cannot be used; if `required`, raise that."""
         self._evaluated = seen
         if seen == self._in_force:
             if not self._default:
@@ -181,6 +184,8 @@ class ConfigurationReloader(ABC, Generic[Made]):
         try:
             made = await anyio.to_thread.run_sync(self._make, seen)
         except self.refusals as error:
+            if required:
+                raise
             problems = getattr(error, "problems", None)
             self._refused(seen, [str(problem) for problem in problems] if problems else str(error).splitlines())
         else:
