@@ -35,6 +35,8 @@ class Kind(NamedTuple):
     parse: Callable[[str], Any]
     is_list: bool = False
     """Whether one value may contain several, separated by commas, and the flag may be repeated."""
+    is_optional: bool = False
+    """Whether an empty value is accepted and means None; "" is Go's default of such flags."""
 
 
 def _boolean(text: str) -> bool:
@@ -43,15 +45,16 @@ def _boolean(text: str) -> bool:
     return text in _TRUE
 
 
-def _number(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+def _number(minimum: float = -math.inf, maximum: float = math.inf) -> Callable[[str], int]:
+    limits = f" {minimum} to {maximum}" if maximum < math.inf else f" from {minimum} on" if minimum > -math.inf else ""
+
     def parse(text: str) -> int:
-        wanted = f"a whole number from {minimum} on" if maximum is None else f"a whole number {minimum} to {maximum}"
         try:
             number = int(text)
         except ValueError:
-            raise ValueError(f'"{text}" is not {wanted}; give one') from None
-        if number < minimum or (maximum is not None and number > maximum):
-            raise ValueError(f'"{text}" is not {wanted}; give one')
+            raise ValueError(f'"{text}" is not a whole number{limits}; give one') from None
+        if not minimum <= number <= maximum:
+            raise ValueError(f'"{text}" is not a whole number{limits}; give one')
         return number
 
     return parse
@@ -62,9 +65,9 @@ def _rate(text: str) -> float:
         rate = float(text)
     except ValueError:
         rate = math.nan
-    if not 0 <= rate < math.inf:
+    if not math.isfinite(rate):
         raise ValueError(f'"{text}" is not a number of requests per second; give one such as 50, or 0 for no limit')
-    return rate
+    return max(0.0, rate)
 
 
 def _duration(text: str) -> float:
@@ -121,14 +124,14 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def _gate(text: str) -> tuple[str, bool]:
-    name, equals, value = text.partition("=")
-    if name not in GATES:
+    name, _, value = (part.strip() for part in text.partition("="))
+    if name not in (known := sorted({*GATES, *_GATES_BY_STAGE})):
         from volcanoio.framework.arguments import suggestion
 
-        raise ValueError(f"{name} is unknown{suggestion(name, sorted(GATES))}")
-    if not equals or value.lower() not in ("true", "false"):
+        raise ValueError(f"{name} is unknown{suggestion(name, known)}")
+    if value not in (*_TRUE, *_FALSE):
         raise ValueError(f"{text} is not a switch; write {name}=true or {name}=false")
-    return name, value.lower() == "true"
+    return name, value in _TRUE
 
 
 def _config_map(text: str) -> Any:
@@ -162,23 +165,24 @@ def _leases(text: str) -> str:
 
 BOOL = Kind("BOOL", _boolean)
 TEXT = Kind("TEXT", str)
-PATH = Kind("PATH", Path)
+PATH = Kind("PATH", Path, is_optional=True)
 PATHS = Kind("PATH", Path, is_list=True)
 COUNT = Kind("NUMBER", _number(0))
+INTEGER = Kind("NUMBER", _number())
 PORT = Kind("NUMBER", _number(1, 65535))
 DEPTH = Kind("NUMBER", _number(1))
 RATE = Kind("NUMBER", _rate)
 DURATION = Kind("DURATION", _duration)
 PERIOD = Kind("DURATION", _period)
-ADDRESS = Kind("ADDRESS", _address)
-URL = Kind("URL", _url)
+ADDRESS = Kind("ADDRESS", _address, is_optional=True)
+URL = Kind("URL", _url, is_optional=True)
 QUEUE = Kind("NAME", _queue)
 NAMES = Kind("NAME", _name, is_list=True)
 LIST = Kind("LIST", str, is_list=True)
 LABELS = Kind("KEY:VALUE", _label, is_list=True)
 GATE_LIST = Kind("NAME=BOOL", _gate, is_list=True)
-CONFIG_MAP = Kind("NAMESPACE/NAME/KEY", _config_map)
-LOG_FORMAT = Kind("json|console", _one_of("json", "console"))
+CONFIG_MAP = Kind("NAMESPACE/NAME/KEY", _config_map, is_optional=True)
+LOG_FORMAT = Kind("json|console", _one_of("json", "console"), is_optional=True)
 SHARDING = Kind("none", _sharding)
 LOCK = Kind("leases", _leases)
 
@@ -196,6 +200,10 @@ GATES = {
     "WorkLoadSupport": True,
 }
 """Volcano's feature gates and their defaults."""
+STABLE_GATES = ("DynamicResourceAllocation", "PodSchedulingReadiness")
+"""Gates of Kubernetes among them; all others are alpha."""
+_GATES_BY_STAGE = ("AllAlpha", "AllBeta")
+"""Names that set all gates of a stage which are not given themselves; no gate is beta."""
 
 ADMISSION_PATHS = (
     "/jobs/mutate,/jobs/validate,/podgroups/mutate,/pods/validate,/pods/mutate,/queues/mutate,/queues/validate"
@@ -238,13 +246,15 @@ _KLOG = "logs are lines on stderr"
 _CACHES = "each component waits until everything is listed, and is ready then"
 _NODES = "all nodes are considered"
 _NO_SHARDING = "there is no sharding-controller"
+_CASCADE = "the queue controller closes the children of a queue that is closed"
+_DELETABLE = "a queue may be deleted in any state, and --enable-queue-allocated-pods-check keeps those with pods"
 
 FLAGS: tuple[Flag, ...] = (
     Flag("kubeconfig", PATH, "", "Kubeconfig of the cluster; else $KUBECONFIG, ~/.kube/config, the pod's account.",
          f"{_ALL} hollow-nodes"),
     Flag("master", URL, "", "URL of the API server; replaces that of the kubeconfig.", f"{_ALL} hollow-nodes"),
-    Flag("kube-api-qps", RATE, "0", "Limit of requests per second to the API server; 0 for none, as the number in "
-         "flight adapts to 429 responses.", _ALL),
+    Flag("kube-api-qps", RATE, "0", "Limit of requests per second to the API server; 0 or less for none, as the number "
+         "in flight adapts to 429 responses.", _ALL),
     Flag("kube-api-burst", COUNT, "0", "Requests that may exceed --kube-api-qps at once; 0 for one second's.", _ALL),
     # What is scheduled, and where
     Flag("scheduler-name", NAMES, "volcano", "Schedule pods with this schedulerName; Jobs without one get the first.",
@@ -328,17 +338,17 @@ FLAGS: tuple[Flag, ...] = (
     Flag("leader-elect-resource-namespace", TEXT, "volcano-system", "Namespace of the Lease.", _LEADING),
     Flag("lock-object-namespace", TEXT, "", "The same, Volcano's older name; this one wins.", _LEADING),
     # Logs
-    Flag("v", COUNT, "0", "Log level: 0 to 3 for info, 4 and above for debug.", _ALL, short="v"),
+    Flag("v", INTEGER, "0", "Log level: 0 to 3 for info, 4 and above for debug.", _ALL, short="v"),
     Flag("log-format", LOG_FORMAT, "", "Format of log lines; json unless stderr is a terminal.",
          f"{_ALL} hollow-nodes"),
     # Without effect
     Flag("resync-period", DURATION, "0", "", "scheduler", "watches are resumed without loss"),
     Flag("resource-sync-timeout", DURATION, "60s", "", "scheduler", _CACHES),
-    Flag("minimum-feasible-nodes", COUNT, "100", "", "scheduler up simulate", _NODES),
-    Flag("minimum-percentage-nodes-to-find", COUNT, "5", "", "scheduler up simulate", _NODES),
-    Flag("percentage-nodes-to-find", COUNT, "0", "", "scheduler up simulate", _NODES),
+    Flag("minimum-feasible-nodes", INTEGER, "100", "", "scheduler up simulate", _NODES),
+    Flag("minimum-percentage-nodes-to-find", INTEGER, "5", "", "scheduler up simulate", _NODES),
+    Flag("percentage-nodes-to-find", INTEGER, "0", "", "scheduler up simulate", _NODES),
     Flag("node-worker-threads", COUNT, "20", "", "scheduler", _THREADS),
-    Flag("gate-removal-worker-num", COUNT, "5", "", "scheduler", _THREADS),
+    Flag("gate-removal-worker-num", INTEGER, "5", "", "scheduler", _THREADS),
     Flag("custom-resource-gvr", LIST, "", "", "scheduler", "plugins declare the kinds that they read"),
     Flag("scheduler-sharding-mode", SHARDING, "none", "", "scheduler up simulate", _NO_SHARDING),
     Flag("scheduler-sharding-name", TEXT, "volcano", "", "scheduler up simulate", _NO_SHARDING),
@@ -347,7 +357,9 @@ FLAGS: tuple[Flag, ...] = (
         for queue, number in (("", "3"), ("-for-cronjob", "3"), ("-for-podgroup", "5"), ("-for-queue", "5"),
                               ("-for-gc", "1"))
     ),
-    Flag("max-requeue-num", COUNT, "15", "", "controllers", "a failed write is retried with back-off"),
+    Flag("enable-cascade-child-queue-close", BOOL, "false", "", "webhooks", _CASCADE),
+    Flag("enable-queue-closed-before-delete-check", BOOL, "false", "", "webhooks", _DELETABLE),
+    Flag("max-requeue-num", INTEGER, "15", "", "controllers", "a failed write is retried with back-off"),
     Flag("scheduler-configs", LIST, "", "", "controllers", _NO_SHARDING),
     Flag("shard-sync-period", DURATION, "60s", "", "controllers", _NO_SHARDING),
     Flag("enable-node-event-trigger", BOOL, "true", "", "controllers", _NO_SHARDING),
@@ -386,7 +398,7 @@ class _Value(click.ParamType[Any]):
         kind = self._flag.kind
         try:
             if not kind.is_list:
-                return kind.parse(value)
+                return None if kind.is_optional and not value else kind.parse(value)
             return [kind.parse(entry.strip()) for entry in value.split(",") if entry.strip() or kind is NAMES]
         except ValueError as error:
             raise UsageError(f"--{self._flag.name}: {error}") from None
@@ -520,7 +532,7 @@ class SchedulerFlags(NamedTuple):
         """Remove the flags from the options of the current command, and return what they mean."""
         from volcanoio.framework.scheduling.settings import FeatureGate
 
-        gates = GATES | dict(given.pop("feature_gates"))
+        gates = gates_of(given.pop("feature_gates"))
         said = notes(click.get_current_context())
         effective = {"PodDisruptionBudgetsSupport", "PriorityClass", *FeatureGate}
         return cls(
@@ -530,6 +542,13 @@ class SchedulerFlags(NamedTuple):
             feature_gates=frozenset(gate for gate in FeatureGate if gates[gate]),
             notes=(*said, *gate_notes(gates, effective)),
         )
+
+
+def gates_of(given: Sequence[tuple[str, bool]]) -> dict[str, bool]:
+    """Return all gates: each as it was given, else as AllAlpha was, else its default."""
+    named = dict(given)
+    alpha = {name: named["AllAlpha"] for name in GATES if name not in STABLE_GATES} if "AllAlpha" in named else {}
+    return GATES | alpha | {name: on for name, on in named.items() if name in GATES}
 
 
 def gate_notes(gates: Mapping[str, bool], effective: Collection[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import anyio
 import click
 import structlog
 
-from volcanoio.cli.componentflags import GATES, Address, SchedulerFlags, gate_notes, notes
+from volcanoio.cli.componentflags import SchedulerFlags, gate_notes, gates_of, notes
 from volcanoio.cli.terminal import UsageError, sole_error
 from volcanoio.compose.component import (
     Build,
@@ -93,7 +93,7 @@ def run_scheduler(**given: Any) -> int:
         if component.lease is not None:
             component = replace(component, lease=replace(component.lease, annotations=settings.share.annotations()))
         if given["cache_dumper"]:
-            component = replace(component, dumps=given["cache_dump_dir"])
+            component = replace(component, dumps=given["cache_dump_dir"] or Path())
 
         def build(transport: Transport, probe: PrometheusProbe, leader: Leadership | None) -> SchedulerProcess:
             return SchedulerProcess(transport, clock=WallClock(), settings=settings, probe=probe, leadership=leader)
@@ -105,7 +105,7 @@ def run_controllers(**given: Any) -> int:
     """Run the controllers until a signal; returns the exit code. Raises CommandError."""
     set_up_logs(given)
     connection, component = _component("volcano-controllers", given, tls=_certificate_files(given))
-    gates = GATES | dict(given["feature_gates"])
+    gates = gates_of(given["feature_gates"])
     for note in gate_notes(gates, _GATED.keys()):
         _log.info("flag without effect", note=note)
     file = given["controller_conf"]
@@ -138,8 +138,8 @@ def run_webhooks(**given: Any) -> int:
     """Run the admission until a signal; returns the exit code. Raises CommandError."""
     set_up_logs(given)
     files = _certificate_files(given)
-    connection, component = _component("volcano-admission", given, metrics=given["healthz_address"])
-    gates = GATES | dict(given["feature_gates"])
+    connection, component = _component("volcano-admission", given, metrics="healthz_address")
+    gates = gates_of(given["feature_gates"])
     for note in gate_notes(gates, tuple(FeatureGate)):
         _log.info("flag without effect", note=note)
     schedulers = given["scheduler_name"]
@@ -201,17 +201,16 @@ def _certificate_files(given: dict[str, Any]) -> TlsFiles | None:
 
 
 def _component(
-    name: str, given: dict[str, Any], *, tls: TlsFiles | None = None, metrics: Address | None = None
+    name: str, given: dict[str, Any], *, tls: TlsFiles | None = None, metrics: str = "listen_address"
 ) -> tuple[ConnectionSettings, ComponentSettings]:
     """Return the settings that all components have; raises UsageError.
 
-    `tls` is for the endpoints, `metrics` the address of metrics where it is not that of --listen-address.
+    `tls` is for the endpoints, `metrics` the flag with the address of metrics.
     """
-    metrics = metrics or given["listen_address"]
     endpoints = EndpointSettings(
         health=given["healthz_address"] if given["enable_healthz"] else None,
-        metrics=metrics if given["enable_metrics"] else None,
-        profile=metrics if given.get("enable_pprof") else None,
+        metrics=given[metrics] if given["enable_metrics"] else None,
+        profile=given[metrics] if given.get("enable_pprof") else None,
         tls=tls,
     )
     connection = ConnectionSettings(kubeconfig=given["kubeconfig"], master=given["master"] or "")

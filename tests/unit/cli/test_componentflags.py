@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from volcanoio.cli.componentflags import (
     DURATION,
     FLAGS,
     GATE_LIST,
+    GATES,
+    INTEGER,
     LABELS,
     LIST,
     LOCK,
@@ -31,6 +34,7 @@ from volcanoio.cli.componentflags import (
     RATE,
     SCHEDULING,
     SHARDING,
+    STABLE_GATES,
     TEXT,
     URL,
     Address,
@@ -40,6 +44,7 @@ from volcanoio.cli.componentflags import (
     SchedulerFlags,
     flags,
     flags_of,
+    gates_of,
     notes,
     version_flag,
 )
@@ -57,6 +62,7 @@ SAMPLES: dict[Kind, tuple[str, object, tuple[str, str] | None]] = {
     PATH: ("/a/b", Path("/a/b"), None),
     PATHS: ("/a,/b", (Path("/a"), Path("/b")), None),
     COUNT: ("7", 7, ("-1", '"-1" is not a whole number from 0 on; give one')),
+    INTEGER: ("-1", -1, ("1.5", '"1.5" is not a whole number; give one')),
     PORT: ("443", 443, ("65536", '"65536" is not a whole number 1 to 65535; give one')),
     DEPTH: ("3", 3, ("0", '"0" is not a whole number from 1 on; give one')),
     RATE: ("2.5", 2.5, ("inf", '"inf" is not a number of requests per second; give one such as 50')),
@@ -120,9 +126,10 @@ def test_the_default_is_a_value_as_on_the_command_line(command: str, flag: Flag)
     default = flag.default_of(command)
     if default:
         assert parsed(command, f"--{flag.name}={default}")[0] == parsed(command)[0]
-    elif not flag.without_effect:
-        empty: object = () if flag.kind.is_list else "" if flag.kind is TEXT else None
-        assert parsed(command)[0][flag.variable] == empty
+        return
+    empty: object = () if flag.kind.is_list else "" if flag.kind is TEXT else None
+    for words in ([], [f"--{flag.name}="]):
+        assert parsed(command, *words)[0].get(flag.variable, empty) == empty
 
 
 @pytest.mark.parametrize(("command", "flag"), CASES)
@@ -185,6 +192,11 @@ def test_volcanos_own_command_lines_are_accepted() -> None:
     assert given["listen_address"] == Address("", 8081)
 
 
+def test_an_address_may_be_empty_and_a_limit_of_requests_negative() -> None:
+    given, _ = parsed("scheduler", "--listen-address=", "--healthz-address=", "--kube-api-qps=-1")
+    assert (given["listen_address"], given["healthz_address"], given["kube_api_qps"]) == (None, None, 0.0)
+
+
 def test_flags_without_effect_are_noted_with_the_reason_once() -> None:
     _, said = parsed("controllers", "--worker-threads=9", "--worker-threads-for-gc=2", "--logtostderr=false")
     assert said == ("--worker-threads, --worker-threads-for-gc: without effect, as one event loop does this work",)
@@ -222,6 +234,12 @@ def test_the_version_is_printed_and_ends_the_command(words: list[str], capsys: p
 
 def test_the_page_is_generated() -> None:
     assert flags_page.PAGE.read_text() == flags_page.written(), "run `make flags`"
+
+
+def test_the_page_contains_each_feature_gate_with_its_default() -> None:
+    rows = [row.split(" | ") for row in flags_page.PAGE.read_text().splitlines() if row.startswith("| `")]
+    documented = {name: row[1] for row in rows if len(row) == 3 for name in re.findall(r"`(\w+)`", row[0])}
+    assert {name: f"`{on}`".lower() for name, on in GATES.items()}.items() <= documented.items()
 
 
 def taken(*arguments: str) -> SchedulerFlags:
@@ -263,3 +281,16 @@ def test_gates_are_switched_on_and_those_without_effect_are_named() -> None:
     flags = taken("--feature-gates", "SchedulingGatesQueueAdmission=true,ResourceTopology=false", "--csi-storage")
     assert flags.feature_gates == {FeatureGate.QUEUE_ADMISSION}
     assert flags.notes == ("--feature-gates: ResourceTopology: without effect here",)
+
+
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        ("AllAlpha=true", {"CSIStorage": True, "SchedulingGatesQueueAdmission": True}),
+        ("AllAlpha=T,CSIStorage=F", {"SchedulingGatesQueueAdmission": True}),
+        ("CSIStorage=1, AllAlpha = false", {name: name == "CSIStorage" for name in GATES if name not in STABLE_GATES}),
+        ("AllBeta=false", {}),
+    ],
+)
+def test_all_alpha_sets_volcanos_gates_that_are_not_given(given: str, changed: dict[str, bool]) -> None:
+    assert gates_of(parsed("scheduler", f"--feature-gates={given}")[0]["feature_gates"]) == GATES | changed
