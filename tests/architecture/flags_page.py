@@ -13,15 +13,15 @@ COMMANDS = {
     "scheduler": "`volcanoio scheduler`, `vc-scheduler`",
     "controllers": "`volcanoio controllers`, `vc-controller-manager`",
     "webhooks": "`volcanoio webhooks`, `vc-webhook-manager`",
-    "hollow-nodes": "`volcanoio hollow-nodes`, besides those of its `--help`",
+    "hollow-nodes": "`volcanoio hollow-nodes`",
 }
 
 
 def row(flag: Flag, command: str) -> str:
     """Return the line of one flag."""
-    default = flag.default_of(command)
+    default = "required" if flag.is_required else flag.default_of(command) and f"`{flag.default_of(command)}`"
     kind = flag.kind.metavar.replace("|", " or ")
-    return f"| `--{flag.name}` | {kind} | {f'`{default}`' if default else ''} | {flag.text or flag.without_effect} |\n"
+    return f"| `--{flag.name}` | {kind} | {default} | {flag.text or flag.without_effect} |\n"
 
 
 def _table(flags: Iterable[Flag], command: str, last: str) -> str:

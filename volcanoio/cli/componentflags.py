@@ -8,10 +8,11 @@ standard library are imported, so that `--help` stays fast.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -68,6 +69,16 @@ def _rate(text: str) -> float:
     if not math.isfinite(rate):
         raise ValueError(f'"{text}" is not a number of requests per second; give one such as 50, or 0 for no limit')
     return max(0.0, rate)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f'"{text}" is not a number of seconds; give one such as 0.5')
+    return seconds
 
 
 def _duration(text: str) -> float:
@@ -172,6 +183,7 @@ INTEGER = Kind("NUMBER", _number())
 PORT = Kind("NUMBER", _number(1, 65535))
 DEPTH = Kind("NUMBER", _number(1))
 RATE = Kind("NUMBER", _rate)
+SECONDS = Kind("NUMBER", _seconds)
 DURATION = Kind("DURATION", _duration)
 PERIOD = Kind("DURATION", _period)
 ADDRESS = Kind("ADDRESS", _address, is_optional=True)
@@ -205,6 +217,8 @@ STABLE_GATES = ("DynamicResourceAllocation", "PodSchedulingReadiness")
 _GATES_BY_STAGE = ("AllAlpha", "AllBeta")
 """Names that set all gates of a stage which are not given themselves; no gate is beta."""
 
+NODE_RESOURCES = "cpu=8,memory=32Gi,pods=110,ephemeral-storage=100Gi"
+"""Default of --node-resources."""
 ADMISSION_PATHS = (
     "/jobs/mutate,/jobs/validate,/podgroups/mutate,/pods/validate,/pods/mutate,/queues/mutate,/queues/validate"
 )
@@ -227,6 +241,7 @@ class Flag:
     without_effect: str = ""
     defaults: Mapping[str, str] = field(default_factory=dict)
     short: str = ""
+    is_required: bool = False
 
     @property
     def variable(self) -> str:
@@ -239,6 +254,7 @@ class Flag:
 
 
 _ALL = "scheduler controllers webhooks"
+_EVERY = f"{_ALL} hollow-nodes"
 _LOCAL = "up demo"
 _LEADING = "scheduler controllers"
 _THREADS = "one event loop does this work"
@@ -251,11 +267,19 @@ _DELETABLE = "a queue may be deleted in any state, and --enable-queue-allocated-
 
 FLAGS: tuple[Flag, ...] = (
     Flag("kubeconfig", PATH, "", "Kubeconfig of the cluster; else $KUBECONFIG, ~/.kube/config, the pod's account.",
-         f"{_ALL} hollow-nodes"),
-    Flag("master", URL, "", "URL of the API server; replaces that of the kubeconfig.", f"{_ALL} hollow-nodes"),
+         _EVERY),
+    Flag("master", URL, "", "URL of the API server; replaces that of the kubeconfig.", _EVERY),
     Flag("kube-api-qps", RATE, "0", "Limit of requests per second to the API server; 0 or less for none, as the number "
          "in flight adapts to 429 responses.", _ALL),
     Flag("kube-api-burst", COUNT, "0", "Requests that may exceed --kube-api-qps at once; 0 for one second's.", _ALL),
+    # Simulated nodes
+    Flag("count", COUNT, "", "Number of nodes; surplus ones of an earlier run are removed. 0 removes all and ends.",
+         "hollow-nodes", is_required=True),
+    Flag("prefix", TEXT, "hollow", "Node names are PREFIX-0 and up; use one process per prefix.", "hollow-nodes"),
+    Flag("node-resources", TEXT, NODE_RESOURCES, "Allocatable resources of each node, as "
+         "NAME=QUANTITY[,NAME=QUANTITY...].", f"{_LOCAL} hollow-nodes"),
+    Flag("kubelet-lag", SECONDS, "0", "Delay, in seconds, with which kubelets observe changes.",
+         f"{_LOCAL} hollow-nodes"),
     # What is scheduled, and where
     Flag("scheduler-name", NAMES, "volcano", "Schedule pods with this schedulerName; Jobs without one get the first.",
          f"{_ALL} {_LOCAL} simulate"),
@@ -317,8 +341,8 @@ FLAGS: tuple[Flag, ...] = (
          "--metrics-series-limit too.", "scheduler"),
     Flag("enable-pprof", BOOL, "false", "Serve /debug/profile?seconds=N at --listen-address: sampled stacks.",
          _LEADING),
-    Flag("healthz-address", ADDRESS, ":11251", "Address of /healthz, /livez and /readyz.", f"{_ALL} hollow-nodes"),
-    Flag("enable-healthz", BOOL, "false", "Serve them.", f"{_ALL} hollow-nodes"),
+    Flag("healthz-address", ADDRESS, ":11251", "Address of /healthz, /livez and /readyz.", _EVERY),
+    Flag("enable-healthz", BOOL, "false", "Serve them.", _EVERY),
     Flag("ca-cert-file", PATH, "", "CA of clients. With this and the next two flags, endpoints are served by HTTPS.",
          _LEADING),
     Flag("tls-cert-file", PATH, "", "Certificate of these endpoints.", _LEADING),
@@ -338,9 +362,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("leader-elect-resource-namespace", TEXT, "volcano-system", "Namespace of the Lease.", _LEADING),
     Flag("lock-object-namespace", TEXT, "", "The same, Volcano's older name; this one wins.", _LEADING),
     # Logs
-    Flag("v", INTEGER, "0", "Log level: 0 to 3 for info, 4 and above for debug.", _ALL, short="v"),
-    Flag("log-format", LOG_FORMAT, "", "Format of log lines; json unless stderr is a terminal.",
-         f"{_ALL} hollow-nodes"),
+    Flag("v", INTEGER, "0", "Log level: 0 to 3 for info, 4 and above for debug.", _EVERY, short="v"),
+    Flag("log-format", LOG_FORMAT, "", "Format of log lines; json unless stderr is a terminal.", _EVERY),
     # Without effect
     Flag("resync-period", DURATION, "0", "", "scheduler", "watches are resumed without loss"),
     Flag("resource-sync-timeout", DURATION, "60s", "", "scheduler", _CACHES),
@@ -366,7 +389,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("sharding-configmap", TEXT, "volcano-sharding-configmap", "", "controllers", _NO_SHARDING),
     Flag("sharding-configmap-namespace", TEXT, "volcano-system", "", "controllers", _NO_SHARDING),
     *(
-        Flag(name, kind, default, "", _ALL, _KLOG)
+        Flag(name, kind, default, "", _EVERY, _KLOG)
         for name, kind, default in (
             ("logtostderr", BOOL, "true"), ("alsologtostderr", BOOL, "false"), ("log-dir", TEXT, ""),
             ("log-file", TEXT, ""), ("log-file-max-size", COUNT, "1800"), ("log-backtrace-at", TEXT, ":0"),
@@ -416,6 +439,8 @@ def _option(flag: Flag, command: str) -> Decorator:
     given: dict[str, Any] = {"type": _Value(flag), "metavar": kind.metavar, "show_default": bool(default)}
     if kind.is_list:
         given |= {"multiple": True, "callback": _collected, "default": (default,) if default else ()}
+    elif flag.is_required:
+        given["required"] = True
     else:
         given |= {"default": default if default or kind is TEXT else None}
     if kind is BOOL:
@@ -455,6 +480,22 @@ def notes(context: click.Context) -> tuple[str, ...]:
         if source is click.core.ParameterSource.COMMANDLINE and flag.without_effect != _KLOG:
             reasons.setdefault(flag.without_effect, []).append(f"--{flag.name}")
     return tuple(f"{', '.join(names)}: without effect, as {reason}" for reason, names in reasons.items())
+
+
+_DEBUG = 4
+"""Value of -v from which debug lines are logged, as in Volcano."""
+
+
+def set_up_logs(given: dict[str, Any]) -> None:
+    """Set up logs as the flags of logs describe, and log which flags of the current command have no effect."""
+    import structlog
+
+    from volcanoio.runtime import logs
+
+    form: Literal["json", "console"] = given.pop("log_format") or ("console" if sys.stderr.isatty() else "json")
+    logs.set_up(form=form, level="debug" if given.pop("v") >= _DEBUG else "info")
+    for note in notes(click.get_current_context()):
+        structlog.get_logger(__name__).info("flag without effect", note=note)
 
 
 class ComponentCommand(ReportsErrors, click.Command):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
-import click
 import structlog
 
-from volcanoio.cli.componentflags import SchedulerFlags, gate_notes, gates_of, notes
+from volcanoio.cli.componentflags import SchedulerFlags, gate_notes, gates_of, set_up_logs
 from volcanoio.cli.terminal import UsageError, sole_error
 from volcanoio.compose.component import (
     Build,
@@ -37,7 +35,6 @@ from volcanoio.kube.kubeconfig import ConfigError
 from volcanoio.kube.leader_election import Leadership, LeaseSettings, LeaseSettingsError
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
-from volcanoio.runtime import logs
 from volcanoio.runtime.endpoints import EndpointError, TlsFiles
 from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
 from volcanoio.runtime.loading.mounted_files import MountError
@@ -51,16 +48,6 @@ _USAGE_ERRORS = (
     AdmissionConfError, CertificateError, ConfigError, EndpointError, MountError, PathError, PluginError
 )  # fmt: skip
 _log = structlog.get_logger(__name__)
-_DEBUG = 4
-"""Value of -v from which debug lines are logged, as in Volcano."""
-
-
-def set_up_logs(given: dict[str, Any]) -> None:
-    """Set up logs as the flags of logs describe, and log which flags have no effect."""
-    form: Literal["json", "console"] = given.pop("log_format") or ("console" if sys.stderr.isatty() else "json")
-    logs.set_up(form=form, level="debug" if given.pop("v") >= _DEBUG else "info")
-    for note in notes(click.get_current_context()):
-        _log.info("flag without effect", note=note)
 
 
 def run_scheduler(**given: Any) -> int:

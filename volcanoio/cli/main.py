@@ -259,23 +259,8 @@ def version() -> None:
     print(f"volcanoio {__version__}")
 
 
-_VERBOSE = click.option("-v", "--verbose", count=True, show_default=False, help="Log more; twice for debugging.")
-_NODE_OPTIONS = (
-    click.option(
-        "--node-resources",
-        default="cpu=8,memory=32Gi,pods=110,ephemeral-storage=100Gi",
-        help="Allocatable resources of each node, as NAME=QUANTITY[,NAME=QUANTITY...].",
-    ),
-    click.option(
-        "--kubelet-lag",
-        type=click.FloatRange(min=0),
-        default=0.0,
-        help="Delay, in seconds, with which kubelets observe changes.",
-    ),
-)
 _CLUSTER_OPTIONS = (
     click.option("--nodes", type=click.IntRange(min=1), default=4, help="Number of simulated nodes."),
-    *_NODE_OPTIONS,
     click.option(
         "--speed",
         type=Speed(),
@@ -285,7 +270,7 @@ _CLUSTER_OPTIONS = (
     ),
     flags("demo"),
     click.option("--strict-admission", is_flag=True, help="Reject what Volcano's newest admission rejects."),
-    _VERBOSE,
+    click.option("-v", "--verbose", count=True, show_default=False, help="Log more; twice for debugging."),
 )
 
 
@@ -328,24 +313,16 @@ def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> i
     return run_demo(examples=examples, timeout=timeout, verbose=verbose, **given)
 
 
-@volcanoio.command("hollow-nodes", short_help="Serve simulated nodes to any cluster.")
-@flags("hollow-nodes")
-@click.option(
-    "--count",
-    type=click.IntRange(min=0),
-    required=True,
-    help="Number of nodes; surplus ones of an earlier run are removed. 0 removes all and ends.",
+@volcanoio.command(
+    "hollow-nodes", cls=ComponentCommand, context_settings=_CONTEXT, short_help="Serve simulated nodes to any cluster."
 )
-@click.option("--prefix", default="hollow", help="Node names are PREFIX-0 and up; use one process per prefix.")
-@options(*_NODE_OPTIONS)
-@_VERBOSE
-def hollow_nodes(verbose: int, count: int, prefix: str, **given: Any) -> int:
+@flags("hollow-nodes")
+@version_flag
+def hollow_nodes(**given: Any) -> int:
     """Serve simulated nodes to any cluster until Ctrl-C: pods bound to them start, run and end as in `volcanoio up`."""
     from volcanoio.cli.serving import run_hollow_nodes
-    from volcanoio.compose.hollow import HollowOptions
 
-    nodes = {name: given.pop(name) for name in ("node_resources", "kubelet_lag")}
-    return run_hollow_nodes(HollowOptions(count=count, prefix=prefix, **nodes), verbose, **given)
+    return run_hollow_nodes(**given)
 
 
 _NAMESPACE = click.option("--namespace", "-n", default="volcano-system", help="Namespace of the components.")

@@ -10,11 +10,11 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 
-from volcanoio.cli.componentflags import SchedulerFlags
+from volcanoio.cli.componentflags import SchedulerFlags, set_up_logs
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command, sole_error
 from volcanoio.compose.hollow import HollowOptions, MissingPermissionsError, check_permissions, hollow_fleet
@@ -26,11 +26,6 @@ from volcanoio.runtime.endpoints import EndpointError, Health, serving
 
 _LEVELS = ("warning", "info", "debug")
 """Log level by number of -v flags."""
-
-
-def set_up_logs(verbose: int, form: Literal["json", "console"] = "console") -> None:
-    """Set up logs on stderr with the level of the -v flags."""
-    logs.set_up(form=form, level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
@@ -47,7 +42,7 @@ _RUN_WARNING = (
 
 def options_from(data: Path | None, memory: bool, port: int, verbose: int, given: dict[str, Any]) -> LocalOptions:
     """Parse the options of a local cluster and set up logs; raises CommandError with the invalid option."""
-    set_up_logs(verbose)
+    logs.set_up(form="console", level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
     try:
         return LocalOptions.parse(data=data, memory=memory, port=port, **given)
     except OptionError as error:
@@ -106,10 +101,10 @@ def _hint(kubeconfig: Path) -> None:
         )
 
 
-def run_hollow_nodes(options: HollowOptions, verbose: int, **given: Any) -> int:
+def run_hollow_nodes(**given: Any) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP; raises CommandError."""
-    form = given["log_format"]
-    set_up_logs(verbose, form or ("console" if sys.stderr.isatty() else "json"))
+    set_up_logs(given)
+    options = HollowOptions(**{name: given[name] for name in ("count", "prefix", "node_resources", "kubelet_lag")})
     health = given["healthz_address"] if given["enable_healthz"] else None
     try:
         return anyio.run(_serve, given["kubeconfig"], given["master"] or "", health, options)

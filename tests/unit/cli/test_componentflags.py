@@ -26,6 +26,7 @@ from volcanoio.cli.componentflags import (
     LOCK,
     LOG_FORMAT,
     NAMES,
+    NODE_RESOURCES,
     PATH,
     PATHS,
     PERIOD,
@@ -33,6 +34,7 @@ from volcanoio.cli.componentflags import (
     QUEUE,
     RATE,
     SCHEDULING,
+    SECONDS,
     SHARDING,
     STABLE_GATES,
     TEXT,
@@ -50,12 +52,13 @@ from volcanoio.cli.componentflags import (
 )
 from volcanoio.cli.main import volcanoio
 from volcanoio.cli.terminal import CommandError
+from volcanoio.compose.options import DEFAULT_RESOURCES
 from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey
 
 OF_SIMULATE_ALONE = {"files", "conf", "cycles", "output", "now"}
-COMPONENTS = ("scheduler", "controllers", "webhooks")
+COMPONENTS = ("scheduler", "controllers", "webhooks", "hollow-nodes")
 SAMPLES: dict[Kind, tuple[str, object, tuple[str, str] | None]] = {
     BOOL: ("false", False, ("maybe", '"maybe" is neither true nor false; write one of these')),
     TEXT: ("some text", "some text", None),
@@ -65,6 +68,7 @@ SAMPLES: dict[Kind, tuple[str, object, tuple[str, str] | None]] = {
     INTEGER: ("-1", -1, ("1.5", '"1.5" is not a whole number; give one')),
     PORT: ("443", 443, ("65536", '"65536" is not a whole number 1 to 65535; give one')),
     DEPTH: ("3", 3, ("0", '"0" is not a whole number from 1 on; give one')),
+    SECONDS: ("0.5", 0.5, ("-1", '"-1" is not a number of seconds; give one such as 0.5')),
     RATE: ("2.5", 2.5, ("inf", '"inf" is not a number of requests per second; give one such as 50')),
     DURATION: ("1m30s", 90.0, ("5", "'5' is not a duration; write numbers with units")),
     PERIOD: ("250ms", 0.25, ("0", "it must be longer than 0; write for instance 1s")),
@@ -96,7 +100,8 @@ def parsed(command: str, *words: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     def component(**given: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
         return given, notes(click.get_current_context())
 
-    context = component.make_context(command, list(words))
+    required = [f"--{flag.name}={SAMPLES[flag.kind][0]}" for flag in flags_of(command) if flag.is_required]
+    context = component.make_context(command, [*required, *words])
     with context:
         result: tuple[dict[str, Any], tuple[str, ...]] = component.invoke(context)
     return result
@@ -126,10 +131,10 @@ def test_the_default_is_a_value_as_on_the_command_line(command: str, flag: Flag)
     default = flag.default_of(command)
     if default:
         assert parsed(command, f"--{flag.name}={default}")[0] == parsed(command)[0]
-        return
-    empty: object = () if flag.kind.is_list else "" if flag.kind is TEXT else None
-    for words in ([], [f"--{flag.name}="]):
-        assert parsed(command, *words)[0].get(flag.variable, empty) == empty
+    elif not flag.is_required:
+        empty: object = () if flag.kind.is_list else "" if flag.kind is TEXT else None
+        for words in ([], [f"--{flag.name}="]):
+            assert parsed(command, *words)[0].get(flag.variable, empty) == empty
 
 
 @pytest.mark.parametrize(("command", "flag"), CASES)
@@ -212,6 +217,22 @@ def test_the_commands_have_the_flags_of_the_table() -> None:
         wanted = {flag.variable for flag in flags_of(name)}
         assert wanted <= {each.name for each in command.params}, name
     assert {name for flag in FLAGS for name in flag.of.split()} <= volcanoio.commands.keys()
+
+
+def test_the_number_of_hollow_nodes_must_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        volcanoio.main(["hollow-nodes", "-v=3", "--logtostderr"])
+    assert ended.value.code == 2
+    assert "Missing option '--count'" in capsys.readouterr().err
+
+
+def test_nodes_have_the_same_resources_by_default_in_commands_and_code() -> None:
+    assert NODE_RESOURCES == DEFAULT_RESOURCES
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_each_component_accepts_gos_forms(name: str) -> None:
+    assert isinstance(volcanoio.commands[name], ComponentCommand)
 
 
 def test_no_command_has_a_flag_twice() -> None:
