@@ -119,7 +119,7 @@ class Scheduler:
         self._budget = options.budget
         self._leading = options.leading
         self._in_charge = not options.is_standby
-        self._charge = anyio.Event()
+        self._charge, self._called = anyio.Event(), anyio.Event()
         self._pace = CycleTimer(debounce=options.debounce, period=options.schedule_period)
         self._probe = options.probe
         self._metrics = CycleMetrics(self._probe, clock)
@@ -184,10 +184,12 @@ class Scheduler:
             self.state.require_resources(setup.profile.watches)
         self._watch()
         self._pace.want()
+        self._called.set()
 
     def take_charge(self) -> None:
         """End the standby: decide as soon as everything that is published by now is folded."""
         self._charge.set()
+        self._called.set()
 
     async def run(self, writers: Writers) -> None:
         """Watch, decide and send until cancelled. A standby only watches."""
@@ -239,20 +241,23 @@ class Scheduler:
         await ensure_queues(client, self.state.default_queue, self._clock)
 
     async def _event_or(self, inbox: Inbox, seconds: float) -> None:
-        """Return when there is an event in the inbox or the standby ends, or after that many seconds."""
+        """Return when there is an event in the inbox or `_called` is set, or after that many seconds.
+
+        It is set when the standby ends, and when there is a new setup.
+        """
 
         async def wake() -> None:
             await self._clock.idle(seconds)
             tasks.cancel_scope.cancel()
 
-        async def wake_in_charge() -> None:
-            await self._charge.wait()
+        async def wake_when_called() -> None:
+            await self._called.wait()
+            self._called = anyio.Event()
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wake)
-            if not self._in_charge:
-                tasks.start_soon(wake_in_charge)
+            tasks.start_soon(wake_when_called)
             await inbox.wait()
             tasks.cancel_scope.cancel()
 
