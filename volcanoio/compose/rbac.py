@@ -67,7 +67,8 @@ def scheduler_rights(registry: Registry) -> Rights:
     read = (kinds.BY_RESOURCE[resource] for resource in watched)
     rules = (*(Rule(kind.group, (kind.plural,), _WATCH) for kind in read), *_SCHEDULER_WRITES)
     others = Rule("coordination.k8s.io", ("leases",), ("list",))  # schedulers that take the same pods or nodes
-    own = (*_lease("volcano"), others, Rule("", ("configmaps",), ("get",), ("volcano-scheduler-configmap",)))
+    named = Rule("", ("configmaps",), ("get", *_WATCH), ("volcano-scheduler-configmap",))  # a watch of that name alone
+    own = (*_lease("volcano"), others, named)
     return Rights(cluster=merge_rules(rules), own=own)
 
 

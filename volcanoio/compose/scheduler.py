@@ -133,7 +133,7 @@ class SchedulerProcess:
         """Set once the first configuration is known."""
         text = default_text() if settings.configuration is None else settings.configuration
         registry = settings.registry
-        source = _source(settings, text, transport)
+        source = _source(settings, text, transport, clock)
         self._watched = WatchedConfiguration(source, source.look()._replace(text=text))
         self._known = PluginCatalog.of(registry, ignore_unavailable=settings.ignore_unavailable)
         setup = Setup.make(text, self._known)
@@ -286,7 +286,7 @@ class SchedulerProcess:
         await self.informers.synced()
 
 
-def _source(settings: SchedulerSettings, default: str, transport: Transport) -> ConfigurationSource:
+def _source(settings: SchedulerSettings, default: str, transport: Transport, clock: Clock) -> ConfigurationSource:
     if settings.configuration_map is None:
         return ConfigurationSource(
             path=settings.configuration_file, default=default, plugins_dirs=settings.plugins_dirs
@@ -296,7 +296,8 @@ def _source(settings: SchedulerSettings, default: str, transport: Transport) -> 
         default=default,
         plugins_dirs=settings.plugins_dirs,
         map_key=settings.configuration_map,
-        client=Client(transport),
+        transport=transport,
+        clock=clock,
     )
 
 

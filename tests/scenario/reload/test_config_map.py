@@ -15,7 +15,7 @@ from tests.commands import run_aside
 from tests.scenario.cluster.harness import PATIENCE, Cluster, cluster, job_manifest
 from tests.scenario.reload.mounts import BAD, PLACES, WAITS, Mount
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
-from volcanoio.kube.client import Client
+from volcanoio.kube.clock import WallClock
 from volcanoio.kube.errors import ApiError
 from volcanoio.kube.transport import Response
 from volcanoio.model import kinds
@@ -31,6 +31,10 @@ DEFAULT, LAST_GOOD = "the default is in force", "the last good one stays in forc
 
 def config_map(text: str, key: str = KEY.key) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": KEY.name}, "data": {key: text}}
+
+
+def watching(transport: ScriptedTransport) -> ConfigMapSource:
+    return ConfigMapSource(path=None, default="", map_key=KEY, transport=transport, clock=WallClock())
 
 
 async def write(c: Cluster, text: str) -> None:
@@ -122,7 +126,10 @@ async def test_a_scheduler_that_may_not_use_the_default_ends_with_the_reason(tmp
                 "kubectl edit configmap batch -n default"
             ),
         ),
-        (refusal(403, "Forbidden", "no"), "ConfigMap default/batch cannot be read: no; allow the scheduler to get it"),
+        (
+            refusal(403, "Forbidden", "no"),
+            "ConfigMap default/batch cannot be read: no; grant get, list and watch on it",
+        ),
     ],
 )
 async def test_an_unusable_config_map_is_reported_with_the_fix(answered: Response, problem: str) -> None:
@@ -130,7 +137,7 @@ async def test_an_unusable_config_map_is_reported_with_the_fix(answered: Respons
         assert call.path == "/api/v1/namespaces/default/configmaps/batch"
         return answered
 
-    watched = ConfigMapSource(path=None, default="", map_key=KEY, client=Client(ScriptedTransport(script)))
+    watched = watching(ScriptedTransport(script))
     assert await watched.see() == (None, problem, ())
 
 
@@ -138,6 +145,24 @@ async def test_an_overloaded_server_is_retried() -> None:
     async def script(call: Call) -> Response:
         return refusal(503, "ServiceUnavailable")
 
-    watched = ConfigMapSource(path=None, default="", map_key=KEY, client=Client(ScriptedTransport(script)))
+    watched = watching(ScriptedTransport(script))
     with pytest.raises(ApiError):
         await watched.see()
+
+
+async def test_without_the_right_to_watch_it_is_read_each_time() -> None:
+    """As with the role of an earlier version, which grants `get` alone."""
+    texts, refused = iter(("first", "second")), anyio.Event()
+
+    async def script(call: Call) -> Response:
+        if not call.path.endswith(KEY.name):
+            refused.set()
+            return refusal(403, "Forbidden", "no")
+        return answer(config_map(next(texts)))
+
+    watched = watching(ScriptedTransport(script))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watched.run)
+        await refused.wait()
+        assert [(await watched.see()).text, (await watched.see()).text] == ["first", "second"]
+        tasks.cancel_scope.cancel()

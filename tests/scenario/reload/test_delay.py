@@ -15,7 +15,10 @@ from tests.scenario.cluster.takeovers import MERGE, Takeovers, registry, takeove
 from tests.scenario.reload.mounts import PLACES, WAITS, Mount
 from tests.scenario.scheduling.harness import group, node, waiting
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
+from volcanoio.model import kinds
+from volcanoio.runtime.api_metrics import REQUESTS
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey
+from volcanoio.runtime.metrics import PrometheusProbe
 
 WITHIN = 2.0
 MOMENTS = [number / 8 for number in range(7)]
@@ -30,14 +33,16 @@ async def _inline(work: Callable[[*tuple[Any, ...]], Any], *arguments: Any, **_:
 
 
 @asynccontextmanager
-async def scheduler(monkeypatch: pytest.MonkeyPatch, **given: Any) -> AsyncIterator[Takeovers]:
+async def scheduler(
+    monkeypatch: pytest.MonkeyPatch, probe: PrometheusProbe | None = None, **given: Any
+) -> AsyncIterator[Takeovers]:
     """Run a scheduler whose reads, too, follow the test's clock; threads would not be waited for."""
     async with takeovers() as world, anyio.create_task_group() as tasks:
         monkeypatch.setattr("volcanoio.compose.scheduler.WallClock", lambda: world.clock)
         monkeypatch.setattr("anyio.to_thread.run_sync", _inline)
         await world.create(node("n1", cpu="100"))
         settings = SchedulerSettings(registry=registry(), period=PERIOD, **given)
-        process = SchedulerProcess(world.api.transport, clock=world.clock, settings=settings)
+        process = SchedulerProcess(world.api.transport, clock=world.clock, settings=settings, probe=probe)
         tasks.start_soon(process.run)
         yield world
         tasks.cancel_scope.cancel()
@@ -71,10 +76,14 @@ async def test_a_mounted_configuration_decides_within_two_seconds_of_its_swap(
 
 
 async def test_a_named_configuration_decides_within_two_seconds_of_its_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with scheduler(monkeypatch, configuration_map=KEY) as world:
+    probe = PrometheusProbe(process=False)
+    async with scheduler(monkeypatch, probe, configuration_map=KEY) as world:
 
         async def write(text: str) -> None:
             await world.api("PATCH", f"{CONFIG_MAPS}/{KEY.name}", {"data": {KEY.key: text}}, MERGE)
 
         await world.api.made(CONFIG_MAPS, {"metadata": {"name": KEY.name}, "data": {KEY.key: WAITS}})
         assert all(await bound_within(world, write))
+        labels = {"resource": kinds.CONFIG_MAP.resource, "subresource": "", "code": "200"}
+        asked = [probe.value(REQUESTS, verb=verb, **labels) for verb in ("get", "list", "watch")]
+        assert asked == [1.0, 1.0, 1.0], "one read at the start, then a watch"

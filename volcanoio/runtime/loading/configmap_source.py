@@ -1,13 +1,18 @@
-"""A configuration under a key of a ConfigMap, polled like a file; see `reloading`."""
+"""A configuration under a key of a ConfigMap, which is watched; see `reloading`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Self
 
 from volcanoio.kube.client import Client
+from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import ApiError, NotFound
+from volcanoio.kube.informer import Informer, Selection, WatchContext
+from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
 from volcanoio.model.core import ConfigMap
 from volcanoio.runtime.loading.reloading import ConfigurationSource, SourceContent
 
@@ -37,10 +42,21 @@ class ConfigMapKey(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigMapSource(ConfigurationSource):
-    """Source of a configuration: a key of a ConfigMap, and mounted files as in `ConfigurationSource`."""
+    """Source of a configuration: a key of a ConfigMap, and mounted files as in `ConfigurationSource`.
+
+    The ConfigMap is read from the cache of a watch. Before it is listed, and without the right to watch it, each read
+    is a request.
+    """
 
     map_key: ConfigMapKey
-    client: Client
+    transport: Transport
+    clock: Clock
+
+    @cached_property
+    def _informer(self) -> Informer:
+        context = WatchContext(transport=self.transport, publish=lambda _: None, clock=self.clock)
+        only = Selection(namespace=self.map_key.namespace, field_selector=f"metadata.name={self.map_key.name}")
+        return Informer(kinds.CONFIG_MAP, context, only)
 
     @property
     def changes(self) -> bool:
@@ -52,6 +68,19 @@ class ConfigMapSource(ConfigurationSource):
         """Name of the ConfigMap and key in logs."""
         return str(self.map_key)
 
+    async def run(self) -> None:
+        """Watch the ConfigMap until cancelled."""
+        await self._informer.run()
+
+    async def _object(self) -> ApiObject | None:
+        namespace, name, _ = self.map_key
+        if self._informer.is_synced:
+            return self._informer.objects.get(f"{namespace}/{name}")
+        try:
+            return await Client(self.transport).get(kinds.CONFIG_MAP, name, namespace)
+        except NotFound:
+            return None
+
     async def see(self) -> SourceContent:
         """Read the current content. Raises TransportError, and ApiError if a retry may help."""
         seen = await super().see()
@@ -59,17 +88,17 @@ class ConfigMapSource(ConfigurationSource):
             return seen
         namespace, name, key = self.map_key
         try:
-            found = await self.client.get(kinds.CONFIG_MAP, name, namespace)
-        except NotFound:
+            found = await self._object()
+        except ApiError as error:
+            if error.code == 429 or error.code >= 500:
+                raise
+            text = f"ConfigMap {namespace}/{name} cannot be read: {error.message}; grant get, list and watch on it"
+            return SourceContent(None, text, seen.mounted)
+        if found is None:
             create = f"kubectl create configmap {name} -n {namespace} --from-file={key}=FILE"
             return SourceContent(
                 None, f"ConfigMap {namespace}/{name} does not exist; create it with: {create}", seen.mounted
             )
-        except ApiError as error:
-            if error.code == 429 or error.code >= 500:
-                raise
-            text = f"ConfigMap {namespace}/{name} cannot be read: {error.message}; allow the scheduler to get it"
-            return SourceContent(None, text, seen.mounted)
         assert isinstance(found, ConfigMap)
         if key not in found.data:
             there = f" (its keys: {', '.join(sorted(found.data))})" if found.data else ""

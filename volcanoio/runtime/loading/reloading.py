@@ -1,10 +1,10 @@
 """Hot reload: files are read every 0.75 s, and changed content takes effect within two reads.
 
 Polling covers the symlink swap of a ConfigMap mount, a rename over the file and a write in place. Notifications of the
-operating system (inotify, as by `watchfiles`) would still need it: they are missing on network file systems, if no
-inotify watches are left, and for a ConfigMap read through the API. Reading a few kilobytes a second is cheap. A change
-is adopted when two reads in a row return the same content, so a half-written file has no effect. All blocking work,
-including constructors of plugins, runs on a thread.
+operating system (inotify, as by `watchfiles`) would still need it: they are missing on network file systems, and if no
+inotify watches are left. Reading a few kilobytes a second is cheap; a ConfigMap of the API server is watched, and read
+from the cache. A change is adopted when two reads in a row return the same content, so a half-written file has no
+effect. All blocking work, including constructors of plugins, runs on a thread.
 
 Controllers and job plugins are not reloaded, because a controller's watches and the objects of running jobs must not
 change at run time. `StartupFiles` reports that a restart is needed.
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+import anyio
 import anyio.to_thread
 import structlog
 
@@ -72,6 +73,9 @@ class ConfigurationSource:
     def source(self) -> str:
         """Name of the source in logs."""
         return str(self.path or "default")
+
+    async def run(self) -> None:
+        """Follow the source until cancelled; files need nothing between two reads."""
 
     async def see(self) -> SourceContent:
         """Read the current content without blocking the event loop."""
@@ -138,9 +142,11 @@ class ConfigurationReloader(ABC, Generic[Made]):
         """Read the source periodically, if it may change."""
         if self._evaluated == self._in_force:
             self._good()
-        while self._watched.changes:
-            await self._clock.idle(INTERVAL)
-            await self.look()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watched.run)
+            while self._watched.changes:
+                await self._clock.idle(INTERVAL)
+                await self.look()
 
     async def begin(self, *, required: bool = False) -> None:
         """Adopt the content at the start, if only the default is in force.
