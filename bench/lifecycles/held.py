@@ -82,19 +82,12 @@ async def _listed(lists: Any) -> dict[str, Any]:
     cpu = time.process_time()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(manager.run)
-        await _synced(manager)
+        await manager.synced()
         await _rest(manager, tapped)
         found = {"cpu_seconds": round(time.process_time() - cpu, 2), "writes": dict(tapped.writes)}
         found["memory"] = memory_now()
         tasks.cancel_scope.cancel()
     return found
-
-
-async def _synced(manager: ControllerManager) -> None:
-    """Return once everything is listed, also if the informers do not exist yet."""
-    while not tuple(manager.informers):  # noqa: ASYNC110 - it offers no event
-        await asyncio.sleep(0)
-    await manager.synced()
 
 
 async def _rest(manager: ControllerManager, tapped: Tapped) -> None:
@@ -127,7 +120,7 @@ async def _restarted(jobs: int) -> dict[str, Any]:
         manager = ControllerManager(tapped, clock=WallClock(), settings=ControllerSettings(registry=discover()))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(manager.run)
-            await _synced(manager)
+            await manager.synced()
             listed, listed_cpu = time.perf_counter(), time.process_time()
             await _rest(manager, tapped)
             figures = {

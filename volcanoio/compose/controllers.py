@@ -133,6 +133,8 @@ class ControllerManager:
         fence = leadership.is_leading if leadership is not None else None
         self._settings, self._leadership = settings, leadership
         self._watched = _watched_configuration(settings)
+        self._begun = anyio.Event()
+        """Set when the host is about to watch."""
         self._start_files = StartupFiles(
             settings.controllers_dirs, settings.plugins_dirs, clock=WallClock(), probe=probe
         )
@@ -178,6 +180,7 @@ class ControllerManager:
             tasks.start_soon(self._job_figures.run)
             if self._settings.policies is None:
                 tasks.start_soon(self._reloader().run)
+            self._begun.set()  # the host has its informers before whoever waits for this continues
             executor = RecordingExecutor(self.executor, journal) if journal else self.executor
             await self.host.run(
                 executor, None if self._leadership is None else partial(self._stand_by, self._leadership)
@@ -203,6 +206,7 @@ class ControllerManager:
 
     async def synced(self) -> None:
         """Return once every input and reference is listed; a custom kind may not be served yet."""
+        await self._begun.wait()
         for informer in self.informers:
             await (informer.synced() if informer.kind.resource in kinds.BY_RESOURCE else informer.answered())
 
