@@ -306,7 +306,8 @@ FLAGS: tuple[Flag, ...] = (
     # Controllers
     Flag("controllers", LIST, "", "Controllers to run, separated by commas: * for all, NAME or +NAME for one, -NAME "
          "to exclude one.", f"controllers {_LOCAL}"),
-    Flag("controller-conf", PATH, "", "Controller configuration (policies).", f"controllers {_LOCAL}"),
+    Flag("controller-conf", PATH, "", "Controller configuration (policies): a file, or configmap:NAMESPACE/NAME/KEY.",
+         f"controllers {_LOCAL}"),
     Flag("policies-dir", PATHS, "", "Directory of policies.", f"controllers {_LOCAL}"),
     Flag("controllers-dir", PATHS, "", "Directory of controllers.", f"controllers {_LOCAL}"),
     Flag("inherit-owner-annotations", BOOL, "true", "PodGroups of pods without a Job take volcano.sh/ annotations "

@@ -95,8 +95,8 @@ def run_controllers(**given: Any) -> int:
     gates = gates_of(given["feature_gates"])
     for note in gate_notes(gates, _GATED.keys()):
         _log.info("flag without effect", note=note)
-    file = given["controller_conf"]
-    with _command_errors(file):
+    file, config_map = _source("--controller-conf", given["controller_conf"])
+    with _command_errors(file or config_map):
         registry = discover(
             plugins_dirs=given["plugins_dir"],
             policies_dirs=given["policies_dir"],
@@ -106,6 +106,8 @@ def run_controllers(**given: Any) -> int:
             registry=registry,
             configuration=_text("--controller-conf", file) or "",
             configuration_file=file,
+            configuration_map=config_map,
+            require_configuration=True,
             policies_dirs=given["policies_dir"],
             controllers_dirs=given["controllers_dir"],
             plugins_dirs=given["plugins_dir"],
@@ -238,15 +240,20 @@ def _lease(given: dict[str, Any]) -> LeaseSettings | None:
 
 def _configuration(given: dict[str, Any]) -> tuple[Path | None, ConfigMapKey | None]:
     """Return the source of the scheduler's configuration, a file or a ConfigMap; raises UsageError."""
-    file, config_map = given["scheduler_conf"], given["scheduler_conf_configmap"]
-    if file is not None and str(file).startswith(PREFIX):
-        try:
-            file, config_map = None, config_map or ConfigMapKey.parse(str(file))
-        except ValueError as error:
-            raise UsageError(f"--scheduler-conf: {error}") from None
-    if file is not None and config_map is not None:
+    file, config_map = _source("--scheduler-conf", given["scheduler_conf"])
+    if file is not None and given["scheduler_conf_configmap"] is not None:
         raise UsageError("--scheduler-conf and --scheduler-conf-configmap exclude each other; give one of them")
-    return file, config_map
+    return file, given["scheduler_conf_configmap"] or config_map
+
+
+def _source(flag: str, given: Path | None) -> tuple[Path | None, ConfigMapKey | None]:
+    """Return the file or the ConfigMap that a flag names; raises UsageError."""
+    if given is None or not str(given).startswith(PREFIX):
+        return given, None
+    try:
+        return None, ConfigMapKey.parse(str(given))
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def _text(flag: str, file: Path | None) -> str | None:

@@ -47,6 +47,7 @@ from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOp
 from volcanoio.runtime.controllers.http_effects import Endpoints
 from volcanoio.runtime.controllers.job_figures import JobFigures
 from volcanoio.runtime.controllers.setup import DEFAULT_CONTROLLERS, known_kinds, make_controllers, select_controllers
+from volcanoio.runtime.loading.configmap_source import ConfigMapKey, from_config_map
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, StartupFiles, WatchedConfiguration
 from volcanoio.runtime.metric_catalogue import Component, begin_at_zero
@@ -59,15 +60,19 @@ from volcanoio.runtime.policies.policy_set import PolicySet
 class ControllerSettings:
     """Settings of the controllers' process; `policies` None takes those of the configuration.
 
-    The configuration is reloaded from `configuration_file` and policies from `policies_dirs` when these change; changes
-    in `controllers_dirs` and `plugins_dirs` (job plugins) are only logged. `controllers` is Volcano's list of
-    controllers to run; see `runtime.controllers.setup`. `scheduler_names` are the schedulers whose pods get PodGroups.
-    `endpoints` None is the network.
+    The configuration is reloaded from `configuration_file`, or from the key `configuration_map` of a ConfigMap, and
+    policies from `policies_dirs` when these change. A ConfigMap is first read by `run`: while it cannot be used,
+    `configuration` is in force; with `require_configuration`, `run` raises ConfigurationError, PluginError or
+    MountError then. Changes in `controllers_dirs` and `plugins_dirs` (job plugins) are only logged. `controllers` is
+    Volcano's list of controllers to run; see `runtime.controllers.setup`. `scheduler_names` are the schedulers whose
+    pods get PodGroups. `endpoints` None is the network.
     """
 
     registry: Registry
     configuration: str = ""
     configuration_file: Path | None = None
+    configuration_map: ConfigMapKey | None = None
+    require_configuration: bool = False
     policies_dirs: tuple[Path, ...] = ()
     controllers_dirs: tuple[Path, ...] = ()
     plugins_dirs: tuple[Path, ...] = ()
@@ -132,7 +137,7 @@ class ControllerManager:
         transport = CountingTransport(guarded, probe, clock)
         fence = leadership.is_leading if leadership is not None else None
         self._settings, self._leadership = settings, leadership
-        self._watched = _watched_configuration(settings)
+        self._watched = _watched_configuration(settings, transport, clock)
         self._begun = anyio.Event()
         """Set when the host is about to watch."""
         self._start_files = StartupFiles(
@@ -175,12 +180,17 @@ class ControllerManager:
             self.executor,
             anyio.create_task_group() as tasks,
         ):
+            if self._settings.policies is None:
+                reloader = self._reloader()
+                if self._settings.configuration_map is not None:
+                    await reloader.begin(required=self._settings.require_configuration)
+                    if journal is not None:
+                        journal.configured(CONTROLLER_CONFIGURATION, reloader.in_force)
+                tasks.start_soon(reloader.run)
             tasks.start_soon(self._recorder.run)
             tasks.start_soon(self._start_files.run)
             tasks.start_soon(self._job_figures.run)
-            if self._settings.policies is None:
-                tasks.start_soon(self._reloader().run)
-            self._begun.set()  # the host has its informers before whoever waits for this continues
+            self._begun.set()  # the host has its informers before any waiting task continues
             executor = RecordingExecutor(self.executor, journal) if journal else self.executor
             await self.host.run(
                 executor, None if self._leadership is None else partial(self._stand_by, self._leadership)
@@ -274,11 +284,12 @@ def _journal_header(
     )
 
 
-def _watched_configuration(settings: ControllerSettings) -> WatchedConfiguration:
-    """Return the files that are watched for changes, starting with the configuration in force."""
+def _watched_configuration(settings: ControllerSettings, transport: Transport, clock: Clock) -> WatchedConfiguration:
+    """Return what is watched for changes, starting with the configuration in force."""
     source = ConfigurationSource(
         path=settings.configuration_file, default=settings.configuration, plugins_dirs=settings.policies_dirs
     )
+    source = from_config_map(source, settings.configuration_map, transport, clock)
     return WatchedConfiguration(source, source.look()._replace(text=settings.configuration))
 
 

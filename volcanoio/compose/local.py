@@ -251,10 +251,9 @@ class LocalCluster:
     async def start_controllers(self) -> None:
         """Start the controllers' process; returns when it has listed its resources."""
         await self._ended("controllers")
-        with _name_file_in_errors(self.options.controller_conf):
-            settings = replace(
-                self._controller_settings, configuration=_read_configuration(self.options.controller_conf) or ""
-            )
+        file = self._controller_settings.configuration_file
+        with _name_file_in_errors(file):
+            settings = replace(self._controller_settings, configuration=_read_configuration(file) or "")
             self.controllers = ControllerManager(self.transport, clock=self.clock, probe=self.probe, settings=settings)
         self._parts["controllers"] = await self._tasks.start(_cancellable, self.controllers.run)
         await self.controllers.synced()

@@ -22,9 +22,11 @@ def controller_settings(
     options: LocalOptions, registry: Registry, policies: tuple[LifecyclePolicy, ...] | None, endpoints: Endpoints
 ) -> ControllerSettings:
     """Return the settings of the controllers; `policies` None takes those of the configuration."""
+    conf = options.controller_conf
     return ControllerSettings(
         registry=registry,
-        configuration_file=options.controller_conf,
+        configuration_file=conf if isinstance(conf, Path) else None,
+        configuration_map=conf if isinstance(conf, ConfigMapKey) else None,
         policies_dirs=options.policies_dir,
         controllers_dirs=options.controllers_dir,
         plugins_dirs=options.plugins_dir,

@@ -46,7 +46,7 @@ class LocalOptions:
     speed: float = 1.0
     kubelet_lag: float = 0.0
     scheduler_conf: Path | ConfigMapKey | None = None
-    controller_conf: Path | None = None
+    controller_conf: Path | ConfigMapKey | None = None
     plugins_dir: tuple[Path, ...] = ()
     policies_dir: tuple[Path, ...] = ()
     controllers_dir: tuple[Path, ...] = ()
@@ -69,7 +69,8 @@ class LocalOptions:
     @classmethod
     def parse(cls, **given: Any) -> Self:
         """Parse options of a command line; raises OptionError."""
-        options = cls(**{**given, "scheduler_conf": _scheduler_conf(given.get("scheduler_conf"))})
+        sources = {name: _source(name, given.get(name)) for name in ("scheduler_conf", "controller_conf")}
+        options = cls(**{**given, **sources})
         try:
             parse_node_resources(options.node_resources)
         except NodeResourcesError as error:
@@ -93,14 +94,14 @@ class LocalOptions:
         return options
 
 
-def _scheduler_conf(given: Path | ConfigMapKey | None) -> Path | ConfigMapKey | None:
-    """Return the source of the scheduler's configuration; raises OptionError for an incomplete ConfigMap key."""
+def _source(name: str, given: Path | ConfigMapKey | None) -> Path | ConfigMapKey | None:
+    """Return the source of a configuration; raises OptionError for an incomplete ConfigMap key."""
     if not isinstance(given, Path) or not str(given).startswith(PREFIX):
         return given
     try:
         return ConfigMapKey.parse(str(given))
     except ValueError as error:
-        raise OptionError(f"--scheduler-conf: {error}") from None
+        raise OptionError(f"--{name.replace('_', '-')}: {error}") from None
 
 
 def _check_run(options: LocalOptions) -> None:

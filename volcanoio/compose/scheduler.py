@@ -44,7 +44,7 @@ from volcanoio.model.base import ObjectReference
 from volcanoio.model.kinds import object_reference
 from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.api_metrics import CountingTransport
-from volcanoio.runtime.loading.configmap_source import ConfigMapKey, ConfigMapSource
+from volcanoio.runtime.loading.configmap_source import ConfigMapKey, from_config_map
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
 from volcanoio.runtime.metric_catalogue import Component, begin_at_zero
@@ -133,7 +133,12 @@ class SchedulerProcess:
         """Set once the first configuration is known."""
         text = default_text() if settings.configuration is None else settings.configuration
         registry = settings.registry
-        source = _source(settings, text, transport, clock)
+        source = from_config_map(
+            ConfigurationSource(path=settings.configuration_file, default=text, plugins_dirs=settings.plugins_dirs),
+            settings.configuration_map,
+            transport,
+            clock,
+        )
         self._watched = WatchedConfiguration(source, source.look()._replace(text=text))
         self._known = PluginCatalog.of(registry, ignore_unavailable=settings.ignore_unavailable)
         setup = Setup.make(text, self._known)
@@ -284,21 +289,6 @@ class SchedulerProcess:
         """Return once every watched kind is listed."""
         await self._begun.wait()
         await self.informers.synced()
-
-
-def _source(settings: SchedulerSettings, default: str, transport: Transport, clock: Clock) -> ConfigurationSource:
-    if settings.configuration_map is None:
-        return ConfigurationSource(
-            path=settings.configuration_file, default=default, plugins_dirs=settings.plugins_dirs
-        )
-    return ConfigMapSource(
-        path=None,
-        default=default,
-        plugins_dirs=settings.plugins_dirs,
-        map_key=settings.configuration_map,
-        transport=transport,
-        clock=clock,
-    )
 
 
 def _journal_configurations(settings: SchedulerSettings, text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`--scheduler-conf configmap:NAMESPACE/NAME/KEY`: read at the start, followed, and never a reason not to start."""
+"""`configmap:NAMESPACE/NAME/KEY` as configuration of scheduler or controllers: read at the start, and followed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from volcanoio.kube.errors import ApiError
 from volcanoio.kube.transport import Response
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.core import Pod
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey, ConfigMapSource
 from volcanoio.runtime.scheduler.setup import VALID
 
@@ -95,6 +96,42 @@ async def test_a_stored_config_map_that_is_wrong_does_not_keep_the_cluster_from_
     with capture_logs() as logs:
         async with cluster(nodes=1, data=tmp_path / "data", scheduler_conf=KEY):
             await reported(logs, REFUSED.format(DEFAULT))
+
+
+CONTROLLER_KEY = ConfigMapKey("default", "batch", "controller.conf")
+RESTART_EVICTED = [{"event": "PodEvicted", "action": "RestartJob"}]
+
+
+async def test_the_controllers_follow_a_config_map_from_before_it_exists() -> None:
+    async def version_after_an_eviction(c: Cluster, name: str) -> int:
+        await c.create(job_manifest(name, run="1h", policies=RESTART_EVICTED))
+        await c.job(name, "Running")
+        first = (await c.pods(name))[0].metadata.uid
+        await c.client.delete(kinds.POD, f"{name}-task-0", "default")
+        pod = f"{name}-task-0"
+        await c.until(kinds.POD, Pod, lambda pods: pod in pods and pods[pod].metadata.uid != first, "a new pod")
+        return (await c.job(name, "Running")).status.version
+
+    with capture_logs() as logs:
+        async with cluster(nodes=1, controller_conf=CONTROLLER_KEY) as c:
+            missing = await reported(logs, "the controllers' configuration cannot be read; the default is in force")
+            assert missing["problem"].startswith("ConfigMap default/batch does not exist; create it with: kubectl")
+            assert await version_after_an_eviction(c, "by-default") == 1
+            off = "policies: [{name: declared, enabled: false}]"
+            await c.create(config_map(off, key=CONTROLLER_KEY.key))
+            await reported(logs, "the controllers' configuration was found; it takes effect at once")
+            assert await version_after_an_eviction(c, "not-restarted") == 0
+
+
+async def test_controllers_do_not_run_without_a_config_map_that_is_named() -> None:
+    """What they decide by default cannot be undone, as when a policy would have restarted a job that failed."""
+    async with cluster(nodes=1) as c:
+        ended = await run_aside(
+            "controllers", f"--kubeconfig={c.local.kubeconfig}", "--leader-elect=false",
+            "--controller-conf=configmap:default/batch/controller.conf",
+        )  # fmt: skip
+        assert ended.code == 2, ended.err
+        assert "volcanoio: ConfigMap default/batch does not exist; create it with" in ended.err.splitlines()[-1]
 
 
 async def test_a_scheduler_that_may_not_use_the_default_ends_with_the_reason(tmp_path: Path) -> None:

@@ -40,6 +40,22 @@ class ConfigMapKey(NamedTuple):
         return PREFIX + "/".join(self)
 
 
+def from_config_map(
+    source: ConfigurationSource, map_key: ConfigMapKey | None, transport: Transport, clock: Clock
+) -> ConfigurationSource:
+    """Return the source with its text from a ConfigMap, or unchanged for None."""
+    if map_key is None:
+        return source
+    return ConfigMapSource(
+        path=None,
+        default=source.default,
+        plugins_dirs=source.plugins_dirs,
+        map_key=map_key,
+        transport=transport,
+        clock=clock,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConfigMapSource(ConfigurationSource):
     """Source of a configuration: a key of a ConfigMap, and mounted files as in `ConfigurationSource`.
