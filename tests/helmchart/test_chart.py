@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 import volcanoio
+from tests.architecture.measure import ROOT
 from tests.goclient.building import HELM, NotBuiltError, program
 from tests.helmchart.rendering import CHART, DEPLOY, NAMESPACE, HelmError, deploy_files, helm, manifests
 from volcanoio.model.packaged import config_path
@@ -78,6 +80,8 @@ def test_volcanos_values_are_accepted_and_those_without_effect_are_named(tmp_pat
         ("custom.scheduler_replicas=many", "'/custom/scheduler_replicas': got string, want integer"),
         ("custom.enabled_admissions=/jobs/mutat", "'/custom/enabled_admissions'"),
         ("basic.image_pull_policy=Sometimes", "'/basic/image_pull_policy'"),
+        ("custom.scheduler_extra_volume_mounts[0].name=x", "'/custom/scheduler_extra_volume_mounts/0'.*'mountPath'"),
+        ("custom.scheduler_policies_dir=/x", "'scheduler_policies_dir' not allowed"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_name(value: str, said: str) -> None:
@@ -114,6 +118,56 @@ def test_every_image_flag_and_name_follows_the_release() -> None:
         assert NAMESPACE not in " ".join(container["args"])
     assert "--webhook-service-name=b-admission-service" in str(of("Deployment", found)["b-admission"])
     assert of("Role", found)["b-scheduler"]["rules"][-1]["resourceNames"] == ["b-scheduler-configmap"]
+
+
+MOUNTED = """
+custom:
+  {key}_extra_volumes: [{{name: code, configMap: {{name: code}}}}]
+  {key}_extra_volume_mounts: [{{name: code, mountPath: /code, readOnly: true}}]
+"""
+"""Values that mount a ConfigMap in the pods of a component."""
+
+
+@pytest.mark.parametrize(
+    ("deployment", "key", "kinds"),
+    [
+        ("volcano-scheduler", "scheduler", ("plugins",)),
+        ("volcano-controllers", "controller", ("plugins", "policies", "controllers")),
+        ("volcano-admission", "admission", ("plugins",)),
+    ],
+)
+def test_directories_of_code_are_mounted_and_named_by_flags(
+    tmp_path: Path, deployment: str, key: str, kinds: tuple[str, ...]
+) -> None:
+    (tmp_path / "values.yaml").write_text(MOUNTED.format(key=key))
+    more = ("--values", str(tmp_path / "values.yaml"))
+    found = manifests(*(f"custom.{key}_{kind}_dir=/code/{kind}" for kind in kinds), more=more)
+    pods = {name: one["spec"]["template"]["spec"] for name, one in of("Deployment", found).items()}
+    changed = pods.pop(deployment)
+    (container,) = changed["containers"]
+    assert {"name": "code", "configMap": {"name": "code"}} in changed["volumes"]
+    assert {"name": "code", "mountPath": "/code", "readOnly": True} in container["volumeMounts"]
+    flags = [flag for flag in container["args"] if "-dir=" in flag]
+    assert flags == [f"--{kind}-dir=/code/{kind}" for kind in kinds]
+    assert "code" not in str([pod["volumes"] for pod in pods.values()])
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_a_directory_that_nothing_is_mounted_for_is_named_in_the_notes(tmp_path: Path, mounted: bool) -> None:
+    (tmp_path / "values.yaml").write_text(MOUNTED.format(key="controller") if mounted else "")
+    flags = ("--values", str(tmp_path / "values.yaml"), "--set", "custom.controller_policies_dir=/code")
+    notes = helm("install", "volcano", str(CHART), "--namespace", NAMESPACE, "--dry-run=client", *flags)
+    note = "policies_dir is /code: the image must contain it, as custom.controller_extra_volume_mounts is empty."
+    assert (f"custom.controller_{note}" in notes) is not mounted
+
+
+def test_the_example_of_the_page_mounts_policies(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/install.md").read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "values.yaml").write_text(example)
+    pod = of("Deployment", manifests(more=("--values", str(tmp_path / "values.yaml"))))["volcano-controllers"]
+    (container,) = pod["spec"]["template"]["spec"]["containers"]
+    (directory,) = (flag.removeprefix("--policies-dir=") for flag in container["args"] if "policies-dir" in flag)
+    assert directory in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
 def test_each_part_can_be_switched_off() -> None:

@@ -139,6 +139,15 @@ spec:
         {{- end }}
 {{- end }}
 
+{{/* Flags of directories with code, KEY_KIND_dir among the values. */}}
+{{- define "volcanoio.directories" -}}
+{{- range $kind := list "plugins" "policies" "controllers" }}
+{{- with get $.root.Values.custom (printf "%s_%s_dir" $.key $kind) }}
+- --{{ $kind }}-dir={{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* What all containers have in common: image, probes on --healthz-address, resources, security. */}}
 {{- define "volcanoio.container" -}}
 {{- $custom := .root.Values.custom -}}
