@@ -304,8 +304,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("cache-dumper", BOOL, "true", "Write the scheduler's cache to a file on SIGUSR1 and SIGUSR2.", "scheduler"),
     Flag("cache-dump-dir", PATH, "/tmp", "Directory of that file, snapshot-SECONDS.json.", "scheduler"),
     # Controllers
-    Flag("controllers", LIST, "", "Controllers to run, separated by commas: * for all, NAME or +NAME for one, -NAME "
-         "to exclude one.", f"controllers {_LOCAL}"),
+    Flag("controllers", LIST, "*,-sharding-controller", "Controllers to run, separated by commas: * for all, NAME or "
+         "+NAME for one, -NAME to exclude one.", f"controllers {_LOCAL}"),
     Flag("controller-conf", PATH, "", "Controller configuration (policies): a file, or configmap:NAMESPACE/NAME/KEY.",
          f"controllers {_LOCAL}"),
     Flag("policies-dir", PATHS, "", "Directory of policies.", f"controllers {_LOCAL}"),

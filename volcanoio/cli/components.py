@@ -111,7 +111,7 @@ def run_controllers(**given: Any) -> int:
             policies_dirs=given["policies_dir"],
             controllers_dirs=given["controllers_dir"],
             plugins_dirs=given["plugins_dir"],
-            controllers=_selected(given["controllers"], gates),
+            controllers=selected_controllers(given["controllers"], gates),
             scheduler_names=given["scheduler_name"],
             inherit_owner_annotations=given["inherit_owner_annotations"],
             journal=given["journal"],
@@ -169,11 +169,11 @@ _GATED = {"CronVolcanoJobSupport": "cronjob-controller", "VolcanoJobSupport": "j
 """Feature gates that switch a controller off."""
 
 
-def _selected(entries: tuple[str, ...], gates: dict[str, bool]) -> tuple[str, ...]:
-    """Return the list of controllers, without those whose gate is off."""
+def selected_controllers(entries: tuple[str, ...], gates: dict[str, bool]) -> tuple[str, ...]:
+    """Return the list of controllers, all if it is empty, without those whose gate is off."""
     off = {controller for gate, controller in _GATED.items() if not gates[gate]}
-    kept = [entry for entry in entries if entry.lstrip("+-") not in off]
-    return (*(kept or ["*", "-sharding-controller"]), *(f"-{name}" for name in sorted(off)))
+    kept = [entry for entry in entries or ("*",) if entry.lstrip("+-") not in off]
+    return (*kept, *(f"-{name}" for name in sorted(off)))
 
 
 async def _run(connection: ConnectionSettings, settings: ComponentSettings, build: Build) -> int:

@@ -55,6 +55,7 @@ from volcanoio.cli.terminal import CommandError
 from volcanoio.compose.options import DEFAULT_RESOURCES
 from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.framework.scheduling.settings import FeatureGate
+from volcanoio.runtime.controllers.setup import DEFAULT_CONTROLLERS
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey
 
 OF_SIMULATE_ALONE = {"files", "conf", "cycles", "output", "now"}
@@ -205,6 +206,12 @@ def test_an_address_may_be_empty_and_a_limit_of_requests_negative() -> None:
 def test_flags_without_effect_are_noted_with_the_reason_once() -> None:
     _, said = parsed("controllers", "--worker-threads=9", "--worker-threads-for-gc=2", "--logtostderr=false")
     assert said == ("--worker-threads, --worker-threads-for-gc: without effect, as one event loop does this work",)
+
+
+@pytest.mark.parametrize("command", ["controllers", "up", "demo"])
+def test_all_controllers_run_by_default(command: str) -> None:
+    (flag,) = (flag for flag in flags_of(command) if flag.name == "controllers")
+    assert tuple(flag.default.split(",")) == DEFAULT_CONTROLLERS
 
 
 def test_each_flag_of_the_scheduler_that_simulate_takes_is_an_option_of_up() -> None:
