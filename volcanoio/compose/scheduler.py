@@ -256,6 +256,8 @@ class SchedulerProcess:
     async def _report_overlaps(self, namespace: str, lease: str) -> None:
         """Report other schedulers that take our pods or nodes, once the nodes are listed."""
         await self.synced()
+        if self._leadership is None:  # then also the holder of that Lease is another scheduler
+            lease = ""
         nodes = self.informers.informer(kinds.NODE).objects
         reporter = OverlapReporter(
             self._transport, self._settings.share, namespace=namespace, lease=lease, nodes=nodes.values

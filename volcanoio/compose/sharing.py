@@ -76,7 +76,8 @@ CHECK_INTERVAL = 60.0
 class OverlapReporter:
     """Logs a warning about each other scheduler with a Lease in `namespace` that takes our pods or our nodes.
 
-    `lease` is our own Lease; `nodes` returns the nodes of the cluster. Each finding is logged once while it holds.
+    `lease` is our own Lease, "" for none; `nodes` returns the nodes of the cluster. Each finding is logged once while
+    it holds.
     """
 
     def __init__(
