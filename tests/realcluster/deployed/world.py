@@ -243,7 +243,8 @@ class World:
         crds = sorted((ROOT / "config" / "crds").glob("*.yaml"))
         words = [word for path in crds for word in ("-f", str(path))]
         self.kubectl("apply", "--server-side", "--force-conflicts", *words)
-        self.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        wait = ("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        self.until(lambda: "error" not in self.kubectl(*wait, check=False), "the definitions are established")
         for path in self.rendered[form]:
             self.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
         self.rolled_out()
@@ -415,8 +416,8 @@ class World:
         return grants(roles, bindings, USERS)
 
     def forbidden(self, calls: Iterable[Call]) -> list[Call]:
-        """Return the calls that RBAC forbade that no grant covers; a starting API server forbids more."""
-        refused = [call for call in calls if call.forbidden]
+        """Return the calls for objects that RBAC forbade and no grant covers; a starting API server forbids more."""
+        refused = [call for call in calls if call.forbidden and call.resource]
         granted = self.grants() if refused else []
         return [call for call in refused if not any(grant.covers(call) for grant in granted)]
 
