@@ -90,14 +90,11 @@ class Taken:
         self.first = 0.0
         self.binds = 0
 
-    def submit(self, first: BindBatch | str, *_: Any, **__: Any) -> None:
-        """Accept a batch of binds, or another write."""
+    def submit(self, first: BindBatch | Evict | str, *_: Any, **__: Any) -> None:
+        """Accept a batch of binds, an eviction or another write."""
         if isinstance(first, BindBatch):
             self.first = self.first or time.perf_counter()
             self.binds += len(first.binds)
-
-    async def evict(self, effect: Evict, cause: int = 0) -> None:
-        """Accept an eviction."""
 
 
 class Holds:

@@ -128,7 +128,8 @@ class SchedulerProcess:
         self._fence = leadership.is_leading if leadership is not None else None
         self._settings = settings
         self._draining = False
-        self._sinks: tuple[Binder, EffectExecutor] | None = None
+        self._sinks: tuple[Binder | Evictor | EffectExecutor, ...] = ()
+        """What carries out decisions, once it runs."""
         self._begun = anyio.Event()
         """Set once the first configuration is known."""
         text = default_text() if settings.configuration is None else settings.configuration
@@ -200,10 +201,11 @@ class SchedulerProcess:
             open_journal(self._settings.journal, header, self.bus, clock, probe) as journal,
             executor,
             binder,
+            evictor,
             asker,
             anyio.create_task_group() as tasks,
         ):
-            self._sinks = binder, executor
+            self._sinks = binder, evictor, executor
             if self._settings.lease is not None:
                 tasks.start_soon(self._report_overlaps, *self._settings.lease)
             tasks.start_soon(recorder.run)
@@ -275,13 +277,11 @@ class SchedulerProcess:
         _LOG.info("wrote the cache", file=str(path), **counts)
 
     async def drain(self) -> None:
-        """Open no further cycle, and return once every bind has its outcome and no write is in flight."""
+        """Open no further cycle, and return once every bind and eviction has its outcome and no write is in flight."""
         self._draining = True
         await self.scheduler.cycle_closed()
-        if self._sinks is not None:
-            binder, executor = self._sinks
-            await binder.drained()
-            await executor.drain()
+        for sink in self._sinks:
+            await sink.drain()
 
     def busy_for(self) -> float:
         """Return the seconds since the last checkpoint of an open cycle; 0 between cycles."""

@@ -27,11 +27,15 @@ class BackgroundTasks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Cancel all tasks."""
-        for task in self._running:
-            task.cancel()
+        self.cancel()
         tasks, self._tasks = self._tasks, None
         assert tasks is not None
         await tasks.__aexit__(kind, error, trace)
+
+    def cancel(self) -> None:
+        """Cancel the running tasks; others may be started."""
+        for task in self._running:
+            task.cancel()
 
     async def finished(self) -> None:
         """Return once no task is running; tasks may start further ones meanwhile."""

@@ -5,7 +5,7 @@ increase, multiplicative decrease; a bind that got one is sent again. There are 
 final error; and BindUnknown, if no definite response was received. An unknown outcome is resolved by uncached GETs of
 the pod: bound to our node is done, bound to another one or gone is refused, and an unbound pod is bound again. A 409 is
 resolved by one such GET. Binds have the uid as precondition. Each gets a final outcome while the process runs; binds
-are refused unsent when their PodGroup has changed, a PreBind step failed or the fence is closed.
+are refused unsent when their PodGroup has changed, a PreBind step failed, the process ends or the fence is closed.
 """
 
 from __future__ import annotations
@@ -41,17 +41,23 @@ PREBIND_FAILED = "PreBindFailed"
 NODE_LEFT = "NodeLeftZone"
 GROUP_CHANGED = "PodGroupChanged"
 """Reason of binds that were refused unsent, because the decision was made with an outdated PodGroup."""
+ENDING = "Ending"
+"""Reason of binds that were refused unsent, because this process ends."""
 
 
 class _Batch:
-    """A submitted batch; `open` is the number of its binds without final outcome."""
+    """A submitted batch.
 
-    __slots__ = ("cause", "group", "open")
+    `open` is the number of its binds without final outcome; `unsent` are its binds until the first of them is sent.
+    """
+
+    __slots__ = ("cause", "group", "open", "unsent")
 
     def __init__(self, batch: BindBatch, cause: int) -> None:
         self.group = batch.group
         self.cause = cause
         self.open = len(batch.binds)
+        self.unsent: list[_Bind] = []
 
 
 class _Bind:
@@ -114,6 +120,7 @@ class Binder:
         self._batches: dict[str, list[_Batch]] = {}
         self._outcomes: list[Event] = []
         self._pausing = False
+        self._closing = False
         self._tasks = BackgroundTasks()
         self._preparing = BackgroundTasks()
         """PreBind steps, in which volumes are waited for; nothing is bound before they end."""
@@ -140,9 +147,11 @@ class Binder:
             return
         submitted = _Batch(batch, cause)
         self._batches.setdefault(batch.group, []).append(submitted)
-        items = [_Bind(submitted, request, self._rng) for request in batch.binds]
+        items = submitted.unsent = [_Bind(submitted, request, self._rng) for request in batch.binds]
         group = self._group_of(batch.group)
-        if group is not None or any(request.prebind for request in batch.binds):
+        if self._closing:
+            self._refuse_all(items, 0, ENDING, _ENDS)
+        elif group is not None or any(request.prebind for request in batch.binds):
             self._preparing.start(self._prepare(items, group))
         else:
             self._waiting.extend(items)
@@ -153,8 +162,7 @@ class Binder:
         if group is not None:
             code, changed = await self._prebinder.changed(group)
             if changed:
-                for item in items:
-                    self._refuse(item, code, GROUP_CHANGED, changed)
+                self._refuse_all(items, code, GROUP_CHANGED, changed)
                 return
         since = self._clock.monotonic()
         failure = await self._prebinder.carry_out([item.request for item in items])
@@ -166,8 +174,7 @@ class Binder:
             return
         pod = f"{failure.bind.namespace}/{failure.bind.name}"
         text = f"execute preBind for pod {pod} failed: {failure.message}"
-        for item in items:
-            self._refuse(item, failure.code, PREBIND_FAILED, text)
+        self._refuse_all(items, failure.code, PREBIND_FAILED, text)
 
     @property
     def unfinished(self) -> int:
@@ -179,20 +186,35 @@ class Binder:
         """Whether binds wait to be sent or are in flight."""
         return bool(self._waiting) or self._window.in_flight > 0
 
-    async def drained(self) -> None:
-        """Return once every bind whose PreBind steps are done has its final outcome."""
+    async def drain(self) -> None:
+        """Refuse all batches of which nothing was sent, also later ones; return when the others have their outcomes.
+
+        A gang is so bound as a whole or not at all. What its PreBind steps wrote stays, as when a process is killed.
+        """
+        self._closing = True
+        self._preparing.cancel()
+        self._waiting = deque(item for item in self._waiting if not item.batch.unsent)
+        for batch in [batch for batches in self._batches.values() for batch in batches]:
+            self._refuse_all(batch.unsent, 0, ENDING, _ENDS)
+        await self._preparing.finished()
         await self._tasks.finished()
 
     def _pump(self) -> None:
         """Send as many binds as the window allows."""
         now = self._clock.monotonic()
         while self._waiting and self._window.has_room(now):
-            self._window.in_flight += 1
-            self._tasks.start(self._carry_out(self._waiting.popleft()))
+            self._tasks.start(self._carry_out(self._take()))
         self._probe.gauge("volcanoio_binds_in_flight", self._window.in_flight)
         if self._waiting and not self._pausing and (wait := self._window.pause_left(now)):
             self._pausing = True
             self._tasks.start(self._go_on_after(wait))
+
+    def _take(self) -> _Bind:
+        """Return the next bind, which takes its place in the window and is sent."""
+        self._window.in_flight += 1
+        item = self._waiting.popleft()
+        item.batch.unsent = []
+        return item
 
     async def _go_on_after(self, wait: float) -> None:
         await self._clock.sleep(wait)
@@ -211,8 +233,7 @@ class Binder:
         if not self._waiting or not self._window.has_room(now):
             self._pump()
             return None
-        self._window.in_flight += 1
-        item = self._waiting.popleft()
+        item = self._take()
         if self._waiting and self._window.has_room(now):
             self._pump()
         return item
@@ -327,6 +348,10 @@ class Binder:
         refused = BindRefused(cause=item.batch.cause, **self._where(item), code=code, reason=reason, message=message)
         self._finish(item, refused)
 
+    def _refuse_all(self, items: list[_Bind], code: int, reason: str, message: str) -> None:
+        for item in items:
+            self._refuse(item, code, reason, message)
+
     def _finish(self, item: _Bind, outcome: Event) -> None:
         batch = item.batch
         batch.open -= 1
@@ -349,6 +374,7 @@ class Binder:
             self._publish(events)
 
 
+_ENDS = "this process ends"
 _TEMPLATE = (
     b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%b,"namespace":%b,"uid":%b%b},'
     b'"target":{"apiVersion":"v1","kind":"Node","name":%b}}'

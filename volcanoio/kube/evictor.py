@@ -5,12 +5,14 @@ Volcano: pkg/scheduler/cache/cache.go (Evict) and its pod conditions.
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any
 
 from volcanoio.framework.effects import PatchType
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.framework.scheduling_events import EvictDone, EvictRefused
 from volcanoio.kube import requests
+from volcanoio.kube.background_tasks import BackgroundTasks
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import Conflict, Invalid, NotFound
 from volcanoio.kube.informer import Publish
@@ -22,13 +24,36 @@ from volcanoio.model.times import rfc3339
 
 
 class Evictor:
-    """Carries out evictions through a Sender, which retries and checks the leadership fence."""
+    """Carries out evictions through a Sender, which retries and checks the leadership fence.
+
+    It is a context manager: leaving it cancels requests.
+    """
 
     def __init__(self, sender: Sender, publish: Publish, *, clock: Clock, scheduler: str) -> None:
         self._sender = sender
         self._publish = publish
         self._clock = clock
         self._scheduler = scheduler
+        self._under_way = BackgroundTasks()
+
+    async def __aenter__(self) -> Evictor:
+        """Prepare for `submit`."""
+        await self._under_way.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel all evictions in progress."""
+        await self._under_way.__aexit__(kind, error, trace)
+
+    def submit(self, effect: Evict, cause: int = 0) -> None:
+        """Evict one pod, without waiting."""
+        self._under_way.start(self.evict(effect, cause))
+
+    async def drain(self) -> None:
+        """Return once every eviction has its outcome: a pod that was marked is also deleted."""
+        await self._under_way.finished()
 
     async def evict(self, effect: Evict, cause: int = 0) -> None:
         """Evict one pod and publish the outcome. A pod that is gone or was replaced counts as evicted."""

@@ -76,21 +76,7 @@ class Takeovers(World):
         return process
 
     async def create(self, *manifests: Manifest) -> None:
-        """Create objects with their status; uids are the server's."""
-        for manifest in manifests:
-            kind = kinds.named(manifest["apiVersion"], manifest["kind"])
-            assert kind is not None
-            metadata = {key: value for key, value in manifest["metadata"].items() if key != "uid"}
-            namespace = metadata.get("namespace", "")
-            if kind is kinds.POD:
-                for container in manifest["spec"]["containers"]:
-                    container["image"] = "busybox"
-            await self.api.made(kind.path(namespace), {**manifest, "metadata": metadata})
-            if kind in (kinds.NODE, kinds.POD) and manifest.get("status"):
-                answer = await self.api(
-                    "PATCH", kind.path(namespace, metadata["name"], "status"), {"status": manifest["status"]}, MERGE
-                )
-                assert answer.code == 200, answer.body
+        await create(self.api, *manifests)
 
     async def objects(self, kind: Kind, namespace: str = "ns") -> list[Any]:
         answer = await self.api("GET", kind.path(namespace if kind.namespaced else ""))
@@ -115,6 +101,24 @@ class Takeovers(World):
             for method, path in process.transport.carried_out
             if method == "POST" and (found := BINDING.search(path))
         )
+
+
+async def create(api: Api, *manifests: Manifest) -> None:
+    """Create objects with their status; uids are the server's."""
+    for manifest in manifests:
+        kind = kinds.named(manifest["apiVersion"], manifest["kind"])
+        assert kind is not None
+        metadata = {key: value for key, value in manifest["metadata"].items() if key != "uid"}
+        namespace = metadata.get("namespace", "")
+        if kind is kinds.POD:
+            for container in manifest["spec"]["containers"]:
+                container["image"] = "busybox"
+        await api.made(kind.path(namespace), {**manifest, "metadata": metadata})
+        if kind in (kinds.NODE, kinds.POD) and manifest.get("status"):
+            answer = await api(
+                "PATCH", kind.path(namespace, metadata["name"], "status"), {"status": manifest["status"]}, MERGE
+            )
+            assert answer.code == 200, answer.body
 
 
 def writes(process: Process) -> list[tuple[str, str]]:

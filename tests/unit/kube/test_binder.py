@@ -225,6 +225,25 @@ async def test_without_leadership_nothing_is_sent() -> None:
     assert bench.server.transport.calls == []
 
 
+async def test_at_the_end_begun_batches_are_completed_and_all_others_refused() -> None:
+    bench = Bench(Server(12), window=InFlightWindow(start=2, most=2))
+    begun, unsent, late = (
+        BindBatch(group=f"ns/{group}", cycle=1, binds=gang(12).binds[first : first + 4])
+        for group, first in (("begun", 0), ("unsent", 4), ("late", 8))
+    )
+    async with bench.running() as binder:
+        binder.submit(begun)
+        binder.submit(unsent)
+        ending = asyncio.create_task(binder.drain())
+        await asyncio.sleep(0)
+        binder.submit(late)
+        await ending
+    assert bench.server.bound == ["p0", "p1", "p2", "p3"]
+    assert bench.final() == {f"p{number}": "done" if number < 4 else "refused 0" for number in range(12)}
+    refused = [event for event in bench.events if isinstance(event, BindRefused)]
+    assert {(event.reason, event.message) for event in refused} == {("Ending", "this process ends")}
+
+
 FAULTS = st.sampled_from([busy, refused, failed_after_commit, failed_before_commit, reset_after_commit, hang])
 
 

@@ -214,6 +214,18 @@ async def test_leaving_ends_waiting_steps() -> None:
     assert server.outcomes() == {}
 
 
+async def test_at_the_end_a_batch_whose_steps_are_not_done_is_refused() -> None:
+    server = Server("a")
+    async with server.binder() as binder:
+        binder.submit(batch(step("a"), None))
+        await until(lambda: server.log)
+        await binder.drain()
+        server.complete("a")
+        await run_until_idle()
+    assert server.outcomes() == {"p0": "this process ends", "p1": "this process ends"}
+    assert server.log == ["write a"]
+
+
 @pytest.mark.parametrize(
     ("value", "pattern", "expected"),
     [

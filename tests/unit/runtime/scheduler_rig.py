@@ -117,16 +117,14 @@ class Rig:
 
     # The outlets.
 
-    def submit(self, first: BindBatch | str, *rest: Any, cause: int = 0) -> None:
-        """Binder.submit(batch, cause) and Executor.submit(controller, key, stages, cause)."""
+    def submit(self, first: BindBatch | Evict | str, *rest: Any, cause: int = 0) -> None:
+        """Binder.submit(batch, cause) and Executor.submit(controller, key, stages, cause); nothing may be evicted."""
+        assert not isinstance(first, Evict), first
         if isinstance(first, BindBatch):
             self._bind(first, rest[0] if rest else cause)
         else:
             key, stages, because = rest
             self._write(key, stages, because)
-
-    async def evict(self, effect: Evict, cause: int = 0) -> None:
-        raise AssertionError(effect)
 
     def _bind(self, batch: BindBatch, cause: int) -> None:
         self.batches.append(batch)

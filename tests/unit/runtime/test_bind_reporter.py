@@ -9,6 +9,7 @@ import pytest
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer
 from volcanoio.framework.events import Event
 from volcanoio.framework.scheduling_events import BindDone, BindRefused
+from volcanoio.kube.binder import ENDING
 from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.transport import Response
 from volcanoio.model import kinds
@@ -74,3 +75,8 @@ async def test_a_refused_bind_is_reported_on_its_pod() -> None:
 
 async def test_a_group_that_is_gone_has_no_event() -> None:
     assert await Reported().after(bound(1, "ns/other")) == []
+
+
+async def test_binds_that_were_left_to_the_next_process_have_no_event() -> None:
+    refused = BindRefused(group="ns/pg", uid="u1", namespace="ns", name="pod-1", node="n", code=0, reason=ENDING)
+    assert await Reported().after(refused) == []

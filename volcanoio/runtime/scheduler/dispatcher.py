@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 import msgspec
@@ -21,6 +21,7 @@ from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.effects import Create, Patch, Record
 from volcanoio.framework.scheduling_effects import BindBatch, Evict, Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, BindOutcome, BindRefused
+from volcanoio.kube.binder import ENDING
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.effect_executor import Executor
@@ -43,8 +44,8 @@ class Binder(Protocol):
 class Evictor(Protocol):
     """The methods of `kube.Evictor` that the scheduler uses."""
 
-    def evict(self, effect: Evict, cause: int = 0) -> Coroutine[Any, Any, None]:
-        """Evict one pod."""
+    def submit(self, effect: Evict, cause: int = 0) -> None:
+        """Evict one pod, without waiting."""
         ...
 
 
@@ -89,7 +90,7 @@ class Dispatcher:
                 case BindBatch():
                     self._writers.binder.submit(effect, cause)
                 case Evict():
-                    self._tasks.start_soon(self._writers.evictor.evict, effect, cause)
+                    self._writers.evictor.submit(effect, cause)
                 case Question():
                     if self._writers.asker is not None:
                         self._tasks.start_soon(self._writers.asker.notify, effect)
@@ -140,7 +141,7 @@ class BindReporter:
                 else:
                     self._collected.setdefault(event.group, []).append(event)
                     self._wake.set()
-            elif isinstance(event, BindRefused):
+            elif isinstance(event, BindRefused) and event.reason != ENDING:  # the next process binds these
                 text = f"failed to bind to node {event.node}: {event.message}"
                 self._record(event, "Warning", "FailedScheduling", text)
 
