@@ -32,7 +32,7 @@ from volcanoio.kube.errors import error_of
 from volcanoio.kube.informer import Publish
 from volcanoio.kube.prebinder import PreBinder
 from volcanoio.kube.requests import Request
-from volcanoio.kube.sender import FENCED, LeaderFence, Sender
+from volcanoio.kube.sender import FENCED, InFlightWindow, LeaderFence, Sender
 from volcanoio.kube.transport import NotSent, Response, Transport, TransportError
 from volcanoio.model.kinds import POD
 from volcanoio.model.scheduling import PodGroup
@@ -433,44 +433,3 @@ def finding(request: BindRequest, response: Response) -> Finding | None:
     if not pod.spec.node_name:
         return Finding.UNBOUND
     return Finding.BOUND_HERE if pod.spec.node_name == request.node else Finding.BOUND_ELSEWHERE
-
-
-class InFlightWindow:
-    """Limit of requests in flight that follows the server's load.
-
-    It grows by one for each window of successes, halves on overload, and pauses for the Retry-After of the server.
-    Times are seconds of a monotonic clock. Several 429s for requests that were in flight together count as one
-    overload.
-    """
-
-    def __init__(self, *, start: int = 64, least: int = 4, most: int = 256) -> None:
-        self._least = least
-        self._most = most
-        self._size = float(min(start, most))
-        self._cut_at = float("-inf")
-        self._paused_until = float("-inf")
-        self.in_flight = 0
-
-    @property
-    def size(self) -> int:
-        """Number of requests that may be in flight."""
-        return int(self._size)
-
-    def has_room(self, now: float) -> bool:
-        """Return whether one more request may be sent."""
-        return self.in_flight < self.size and now >= self._paused_until
-
-    def pause_left(self, now: float) -> float:
-        """Return the seconds until the next request may be sent; 0 if it may be sent now."""
-        return max(0.0, self._paused_until - now)
-
-    def succeeded(self) -> None:
-        """Count a successful response."""
-        self._size = min(float(self._most), self._size + 1.0 / self._size)
-
-    def overloaded(self, *, sent_at: float, now: float, retry_after: float) -> None:
-        """Count a 429 response to a request that was sent at `sent_at`."""
-        if sent_at > self._cut_at:
-            self._size = max(float(self._least), self._size / 2)
-            self._cut_at = now
-        self._paused_until = max(self._paused_until, now + retry_after)

@@ -15,9 +15,9 @@ from volcanoio.bus.event_bus import Batch, EventBus
 from volcanoio.framework.events import Event
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict
 from volcanoio.framework.scheduling_events import BindDone, BindRefused, BindUnknown, EvictDone, EvictRefused
-from volcanoio.kube.binder import Binder, BinderOptions, InFlightWindow
+from volcanoio.kube.binder import Binder, BinderOptions
 from volcanoio.kube.evictor import Evictor
-from volcanoio.kube.sender import Sender
+from volcanoio.kube.sender import InFlightWindow, Sender
 from volcanoio.kube.transport import Response, TransportError
 
 Fault = Callable[["Server", str, str], Response | TransportError | None]
@@ -274,6 +274,9 @@ def test_the_window_opens_slowly_and_closes_fast() -> None:
     for now in range(10, 20):
         window.overloaded(sent_at=now, now=now + 0.5, retry_after=0.0)
     assert window.size == 2
+    small = InFlightWindow(start=1, least=4, most=1)
+    small.overloaded(sent_at=1.0, now=1.0, retry_after=0.0)
+    assert small.size == 1
 
 
 async def test_an_eviction_marks_the_pod_and_deletes_that_uid() -> None:
