@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import pytest
+import structlog.testing
 
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
 from tests.unit.runtime.virtual_time import VirtualClock
@@ -59,6 +61,8 @@ class World:
 
     def __init__(self, usage: Mapping[str, dict[str, str]] | None) -> None:
         self.usage = usage
+        self.body = b""
+        """What the metrics API answers instead."""
         self.host = Host([JobController(ControllerContext())])
         self.probe = PrometheusProbe(process=False)
         self.transport = ScriptedTransport(self._answer)
@@ -69,6 +73,8 @@ class World:
     async def _answer(self, call: Call) -> Response:
         if self.usage is None:
             return refusal(404, "NotFound")
+        if self.body:
+            return Response(200, self.body)
         assert call.path == "/apis/metrics.k8s.io/v1beta1/namespaces/ns/pods"
         items = [
             {"metadata": {"name": name, "namespace": "ns"}, "containers": [{"name": "c", "usage": used}]}
@@ -115,6 +121,32 @@ async def test_without_the_metrics_api_a_job_has_no_usage() -> None:
     assert len(world.transport.calls) == 1
     assert not any(USED in line or UNUSED in line for line in world.series())
     assert world.probe.value(REQUESTED, resource="cpu", **LABELS) == 1.5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>it works</html>",
+        b'{"metadata":{},"items":[{"metadata":{"name":"a"},"containers":"none"}]}',
+        b'{"metadata":[],"items":[]}',
+        b"[" * 100_000,
+    ],
+    ids=["no JSON", "an item of another form", "a list of another form", "nested too deeply"],
+)
+async def test_an_answer_that_cannot_be_read_is_counted_and_reported_once(body: bytes) -> None:
+    world = World({})
+    world.observe(kinds.JOB, job("Running", 1))
+    world.observe(kinds.POD, pod("a", "Running"))
+    world.body = body
+    with structlog.testing.capture_logs() as lines:
+        await world.figures.report()
+        await world.clock.advance(60)
+        await world.figures.report()
+    assert [line["log_level"] for line in lines] == ["warning"]
+    resource = kinds.POD_METRICS.resource
+    assert world.probe.value("volcanoio_undecodable_objects_total", resource=resource) == 2
+    assert world.probe.value(REQUESTED, resource="cpu", **LABELS) == 1.5
+    assert not any(USED in line for line in world.series())
 
 
 async def test_series_end_with_their_phase_and_with_the_job() -> None:

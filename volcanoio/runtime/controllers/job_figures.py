@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+import msgspec
 import structlog
 from anyio.lowlevel import checkpoint
 
@@ -20,6 +21,7 @@ from volcanoio.framework.controller import Rule
 from volcanoio.framework.probe import Probe
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
+from volcanoio.kube.decoding import UndecodableError
 from volcanoio.kube.errors import ApiError
 from volcanoio.kube.transport import TransportError
 from volcanoio.model import kinds
@@ -63,6 +65,8 @@ class JobFigures:
         """Series by job."""
         self._usage: Usage | None = None
         self._usage_due = 0.0
+        self._unreadable = ""
+        """Error of the last answer that could not be read, "" after one that could."""
 
     async def run(self) -> None:
         """Report until cancelled."""
@@ -101,7 +105,7 @@ class JobFigures:
             self._reported[key] = series
 
     async def _read_usage(self, namespaces: Sequence[str]) -> Usage | None:
-        """Return what the pods of these namespaces use, None if the API does not answer."""
+        """Return what the pods of these namespaces use, None if the API does not answer or cannot be understood."""
         usage: Usage = {}
         for namespace in namespaces:
             try:
@@ -111,11 +115,26 @@ class JobFigures:
                     self._usage_due = self._clock.monotonic() + MISSING_INTERVAL
                 _log.debug("what pods use is not reported", namespace=namespace, error=str(error))
                 return None
+            except (UndecodableError, msgspec.DecodeError, RecursionError) as error:
+                self._report_unreadable(namespace, str(error))
+                return None
             for item in found:
                 if isinstance(item, PodMetrics):
                     usage[namespace, item.metadata.name] = _used(item)
             await checkpoint()
+        self._unreadable = ""
         return usage
+
+    def _report_unreadable(self, namespace: str, error: str) -> None:
+        """Count an answer that cannot be read; an error is logged once while it lasts."""
+        self._probe.count("volcanoio_undecodable_objects_total", resource=kinds.POD_METRICS.resource)
+        if error != self._unreadable:
+            self._unreadable = error
+            _log.warning(
+                "what pods use is not reported: the answer of metrics.k8s.io cannot be read; check metrics-server",
+                namespace=namespace,
+                error=error,
+            )
 
 
 def series_of(job: Job, running: Sequence[Pod], usage: Usage | None) -> _Series:
