@@ -419,14 +419,21 @@ _TICK = 0.05
 class LeaderElector:
     """A Candidate on a thread with its own event loop and connections. Call `run` once, on the component's loop.
 
-    The component sends its requests through `guard`. To stop, end the component's work, then call `release`.
+    `clock` is used from both threads. The component sends its requests through `guard`. To stop, end the component's
+    work, then call `release`.
     """
 
-    def __init__(self, connection: Connection, settings: LeaseSettings, *, probe: Probe | None = None) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        connection: Connection,
+        settings: LeaseSettings,
+        *,
+        probe: Probe | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._settings = settings
         self._probe = probe or NoProbe()
-        self._clock = BootClock()
+        self._clock = clock or BootClock()
         self._transport = HttpTransport(connection, connections=2)
         self._ticked = self._clock.monotonic()
         self._guarded: list[FencedTransport] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.scenario.cluster.takeovers import PREEMPTING, Takeovers, takeovers, writes
-from tests.scenario.scheduling.harness import group, node, priority_class, queue, waiting
+from tests.scenario.scheduling.harness import group, node, pod, priority_class, queue, waiting
 from tests.unit.kube.elections import Process
 from volcanoio.model import kinds
 
@@ -100,6 +102,75 @@ async def test_a_leader_stopped_between_two_evictions_does_not_take_a_third_vict
         world.check()
 
 
+FAULTS = ["kill", "stop", "block", "down", "steal"]
+
+
+async def inflict(world: Takeovers, process: Process, fault: str) -> None:
+    """Let a leader lose its lease; `kill` and `stop` end its work, too."""
+    match fault:
+        case "kill":
+            await process.kill()
+        case "stop":
+            process.stop()
+        case "block":
+            process.is_alive = False
+        case "down":
+            process.transport.network.is_down = True
+        case "steal":
+            await world.edit(spec={"holderIdentity": "second"})
+
+
+def deletions(*processes: Process) -> Counter[str]:
+    """Pods that were deleted, by name."""
+    return Counter(path.rsplit("/")[-1] for each in processes for method, path in writes(each) if method == "DELETE")
+
+
+@pytest.mark.parametrize("skew", [300.0, -300.0])
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_victims_are_taken_by_one_decision(fault: str, skew: float) -> None:
+    """The first victim of two is deleted and the deletion of the second is being sent when the leader is hit."""
+    async with takeovers() as world:
+        await world.create(
+            priority_class("high", 1000), *(node(f"n{number}", cpu="1") for number in range(4)),
+            group("low", 1),
+            *(pod(f"low-{number}", "low", cpu="1", on=f"n{number}", phase="Running") for number in range(4)),
+        )  # fmt: skip
+        first = world.scheduler("first", configuration=PREEMPTING)
+        await world.until(lambda: first.leads)
+        second = world.scheduler("second", configuration=PREEMPTING, skew=skew)
+        await world.clock.advance(5)
+
+        deleting = []
+
+        def sending(method: str, path: str) -> None:
+            if method == "DELETE":
+                deleting.append(path)
+            if len(deleting) == 2:
+                first.transport.network.delay = 1.0
+
+        first.transport.sending = sending
+        await world.create(group("high", 2, priorityClassName="high"))
+        await world.create(*waiting("high", 2, spec={"priorityClassName": "high"}))
+        await world.until(lambda: first.transport.network.delay)
+        await inflict(world, first, fault)
+        await world.until(lambda: second.leads)
+        await world.create(group("higher", 1, priorityClassName="high"))
+        await world.create(*waiting("higher", 1, spec={"priorityClassName": "high"}))
+        await world.clock.advance(20)
+        first.resume()
+        await world.clock.advance(20)
+        evicted = {pod.metadata.name for pod in await world.objects(kinds.POD) if pod.metadata.deletion_timestamp}
+        assert deletions(first, second) == dict.fromkeys(evicted, 1)
+        assert len(evicted) == 3
+        assert len(deletions(first)) == (1 if fault == "kill" else 2)
+        for name in evicted:
+            await world.api("DELETE", kinds.POD.path("ns", name), {"gracePeriodSeconds": 0})
+        await world.until_bound(4)
+        assert world.binds(second) == {"high-0": 1, "high-1": 1, "higher-0": 1}
+        assert world.binds(first) == {}
+        world.check()
+
+
 async def test_a_graceful_end_hands_over_within_two_seconds() -> None:
     async with takeovers() as world:
         await world.create(node("n1"))
@@ -122,12 +193,7 @@ async def test_a_leader_that_cannot_renew_ends_before_another_decides(fault: str
         await world.until(lambda: first.leads)
         second = world.scheduler("second", skew=-300.0)
         await world.clock.advance(10)
-        if fault == "block":
-            first.is_alive = False
-        elif fault == "down":
-            first.transport.network.is_down = True
-        else:
-            await world.edit(spec={"holderIdentity": "second"})
+        await inflict(world, first, fault)
         for number in range(8):
             await a_gang(world, f"g{number}", 2)
             await world.clock.advance(3.3)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.unit.kube.elections import LEASE, WRITTEN, Network, World, a_world
+from volcanoio.kube.clock import WallClock
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import Connection, StaticCredentials
 from volcanoio.kube.leader_election import LeaderElector, LeaseSettings, LeaseSettingsError, Stage
@@ -412,6 +416,81 @@ async def test_an_elector_ends_when_its_lease_is_stolen() -> None:
         assert elector.lost_because == "thief holds it"
         assert not elector.is_leading()
         await transport.aclose()
+
+
+class SteppedClock(WallClock):
+    """A clock that a test advances while the thread of an elector waits on it."""
+
+    def __init__(self) -> None:
+        self._time = 1000.0
+        self._changed = threading.Condition()
+        self._due = math.inf
+        self._wake: Callable[[], object] | None = None
+        """Wakes the thread of the elector; None while it works."""
+
+    def monotonic(self) -> float:
+        return self._time
+
+    async def idle(self, seconds: float) -> None:
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        with self._changed:
+            self._due = self._time + seconds
+            self._wake = partial(loop.call_soon_threadsafe, over.set)
+            self._changed.notify_all()
+        await over.wait()
+
+    def advance(self, seconds: float, step: float = 0.25) -> None:
+        """Advance in steps; after each the elector has done what is due. The calling thread is blocked meanwhile."""
+        for _ in range(round(seconds / step)):
+            with self._changed:
+                assert self._changed.wait_for(lambda: self._wake is not None, 20)
+                self._time += step
+                if self._time >= self._due:
+                    assert self._wake is not None
+                    self._wake()
+                    self._wake = None
+
+
+@contextmanager
+def a_server_on_its_own_thread() -> Iterator[Connection]:
+    """A server that answers while the event loop of the test is blocked."""
+    started: Future[tuple[Connection, Callable[[], object]]] = Future()
+
+    async def serve_until_stopped() -> None:
+        async with a_served_server() as connection:
+            stopped = asyncio.Event()
+            started.set_result((connection, partial(asyncio.get_running_loop().call_soon_threadsafe, stopped.set)))
+            await stopped.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve_until_stopped()))
+    thread.start()
+    connection, stop = started.result(20)
+    try:
+        yield connection
+    finally:
+        stop()
+        thread.join()
+
+
+async def test_renewals_go_on_for_half_of_the_deadline_while_the_event_loop_is_blocked_and_then_end() -> None:
+    clock = SteppedClock()
+    with a_server_on_its_own_thread() as connection:
+        elector = LeaderElector(connection, LeaseSettings(name="volcano", identity="a"), clock=clock)
+        running = asyncio.create_task(elector.run())
+        guarded = elector.guard(HttpTransport(connection))
+        await elector.acquired()
+        leading = {}
+        for second in range(1, 14):  # nothing is awaited: the loop is blocked
+            clock.advance(1.0)
+            leading[second] = elector.is_leading()
+        assert leading == {second: second < 9 for second in leading}, "renewed at 2 s and 4 s, not at 6 s"
+        with pytest.raises(NotSent):
+            await guarded.request("POST", "/api/v1/namespaces", body=b'{"metadata":{"name":"late"}}')
+        clock.advance(1.0)
+        await elector.lost()
+        await running
+        assert elector.lost_because == "it was not renewed for 10 s"
+        await guarded.aclose()
 
 
 async def test_the_fence_is_asked_when_the_bytes_of_a_write_are_sent() -> None:
