@@ -25,6 +25,7 @@ from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import ConfigError, Connection, load
 from volcanoio.kube.leader_election import LeaderElector, Leadership, LeaseSettings
 from volcanoio.kube.transport import RateLimitedTransport, Transport, TransportError
+from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.endpoints import Handler, Health, Profiles, TlsFiles, metrics_handler, serving
 from volcanoio.runtime.metrics import SERIES_LIMIT, PrometheusProbe
 
@@ -127,7 +128,9 @@ class Component:
         self.probe = PrometheusProbe(series_limit=settings.series_limit)
         self.transport = HttpTransport(connection)
         lease = settings.lease
-        self._elector = LeaderElector(connection, lease, probe=self.probe) if lease is not None else None
+        self._elector = (
+            LeaderElector(connection, lease, probe=self.probe, wrap=CountingTransport) if lease is not None else None
+        )
         self._server = connection.server
         self._process: Process | None = None
         self._unready = "the API server has not answered yet"
@@ -151,7 +154,7 @@ class Component:
                     if self._elector is not None:
                         tasks.start_soon(self._elector.run)
                         tasks.start_soon(self._end_when_lost, self._elector)
-                    transport = self._limited(self.transport)
+                    transport = self._limited(CountingTransport(self.transport, self.probe, self._clock))
                     self._process = self._build(transport, self.probe, self._elector)
                     tasks.start_soon(self._process.run)
                     await self._begin(self._process)

@@ -42,7 +42,6 @@ from volcanoio.kube.object_writer import Writable
 from volcanoio.kube.sender import Sender, SendLimits
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
-from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOptions
 from volcanoio.runtime.controllers.http_effects import Endpoints
 from volcanoio.runtime.controllers.job_figures import JobFigures
@@ -133,8 +132,8 @@ class ControllerManager:
     ) -> None:
         probe = probe or NoProbe()
         begin_at_zero(probe, Component.CONTROLLERS)
-        guarded = transport if leadership is None else leadership.guard(transport)
-        transport = CountingTransport(guarded, probe, clock)
+        if leadership is not None:
+            transport = leadership.guard(transport)
         fence = leadership.is_leading if leadership is not None else None
         self._settings, self._leadership = settings, leadership
         self._watched = _watched_configuration(settings, transport, clock)

@@ -70,6 +70,7 @@ from volcanoio.model.core import Node
 from volcanoio.model.documents import read_text
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.admission import InProcessAdmission
+from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.controllers.http_effects import NetworkEndpoints
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, Registry, discover
@@ -254,7 +255,7 @@ class LocalCluster:
         file = self._controller_settings.configuration_file
         with _name_file_in_errors(file):
             settings = replace(self._controller_settings, configuration=_read_configuration(file) or "")
-            self.controllers = ControllerManager(self.transport, clock=self.clock, probe=self.probe, settings=settings)
+            self.controllers = ControllerManager(self._counted(), clock=self.clock, probe=self.probe, settings=settings)
         self._parts["controllers"] = await self._tasks.start(_cancellable, self.controllers.run)
         await self.controllers.synced()
 
@@ -264,9 +265,13 @@ class LocalCluster:
         file = self._scheduler_settings.configuration_file
         with _name_file_in_errors(file):
             settings = replace(self._scheduler_settings, configuration=_read_configuration(file))
-            self.scheduler = SchedulerProcess(self.transport, clock=self.clock, probe=self.probe, settings=settings)
+            self.scheduler = SchedulerProcess(self._counted(), clock=self.clock, probe=self.probe, settings=settings)
         self._parts["scheduler"] = await self._tasks.start(_cancellable, self.scheduler.run)
         await self.scheduler.synced()
+
+    def _counted(self) -> Transport:
+        """Return a transport whose requests are counted, as in the components' own processes."""
+        return CountingTransport(self.transport, self.probe, self.clock)
 
     def stop(self, component: Literal["controllers", "scheduler"]) -> None:
         """Stop a component at once; requests in flight are abandoned."""

@@ -43,7 +43,6 @@ from volcanoio.model import kinds, names
 from volcanoio.model.base import ObjectReference
 from volcanoio.model.kinds import object_reference
 from volcanoio.model.scheduling import PodGroup
-from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey, from_config_map
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
@@ -123,7 +122,7 @@ class SchedulerProcess:
         self._clock = clock
         if leadership is not None:
             transport = leadership.guard(transport)
-        self._transport = transport = CountingTransport(transport, self._probe, clock)
+        self._transport = transport
         self._leadership = leadership
         self._fence = leadership.is_leading if leadership is not None else None
         self._settings = settings

@@ -412,6 +412,7 @@ class Candidate:
         return datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+WrapTransport = Callable[[Transport, Probe, Clock], Transport]
 _TICK = 0.05
 """Part of the renew deadline after which the event loop shows again that it turns."""
 
@@ -419,8 +420,8 @@ _TICK = 0.05
 class LeaderElector:
     """A Candidate on a thread with its own event loop and connections. Call `run` once, on the component's loop.
 
-    `clock` is used from both threads. The component sends its requests through `guard`. To stop, end the component's
-    work, then call `release`.
+    `clock` is used from both threads; `wrap` makes the transport of the requests for the Lease. The component sends its
+    requests through `guard`. To stop, end the component's work, then call `release`.
     """
 
     def __init__(
@@ -430,20 +431,21 @@ class LeaderElector:
         *,
         probe: Probe | None = None,
         clock: Clock | None = None,
+        wrap: WrapTransport | None = None,
     ) -> None:
         self._settings = settings
         self._probe = probe or NoProbe()
         self._clock = clock or BootClock()
-        self._transport = HttpTransport(connection, connections=2)
+        on_thread = _LoopProbe(self._on_loop, self._probe)
+        transport: Transport = HttpTransport(connection, connections=2)
+        self._transport = transport if wrap is None else wrap(transport, on_thread, self._clock)
         self._ticked = self._clock.monotonic()
         self._guarded: list[FencedTransport] = []
         self._candidate = Candidate(
             self._transport,
             settings,
             clock=self._clock,
-            host=CandidateHost(
-                is_alive=self._is_alive, changed=self._changed, probe=_LoopProbe(self._on_loop, self._probe)
-            ),
+            host=CandidateHost(is_alive=self._is_alive, changed=self._changed, probe=on_thread),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_loop: asyncio.AbstractEventLoop | None = None

@@ -20,12 +20,15 @@ from volcanoio.kube.clock import WallClock
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import Connection, StaticCredentials
 from volcanoio.kube.leader_election import LeaseSettings
+from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 from volcanoio.localcluster.apiserver.http.listener import serve
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.model import kinds
 from volcanoio.model.core import Lease
+from volcanoio.runtime.api_metrics import REQUESTS
 
+LEASE = LeaseSettings(name="test", namespace="default", retry_period=0.05)
 LOCAL = EndpointSettings(health=("127.0.0.1", 0), metrics=("127.0.0.1", 0), profile=("127.0.0.1", 0))
 
 
@@ -111,6 +114,38 @@ async def test_it_is_ready_once_everything_is_listed_and_no_longer_when_it_ends(
     assert this.code == 0
 
 
+class Asks(Work):
+    """A process that sends a request."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__()
+        self._transport = transport
+        self.flown.set()
+
+    async def run(self) -> None:
+        await self._transport.request("DELETE", "/api/v1/namespaces/none")
+        self.listed.set()
+        await super().run()
+
+
+async def test_requests_of_the_process_and_of_its_elector_are_counted() -> None:
+    async with connection() as server:
+        settings = ComponentSettings(name="test", endpoints=LOCAL, lease=LEASE)
+        component = Component(server, settings, lambda transport, *_: Asks(transport), clock=EagerClock())
+        this = Running(component)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(this.run)
+            await this.until("/readyz", (200, "ok"))
+            component.stop()
+
+    def counted(resource: str, verb: str, code: str) -> float:
+        return component.probe.value(REQUESTS, resource=resource, subresource="", verb=verb, code=code)
+
+    assert counted("namespaces", "delete", "404") == 1
+    assert counted("leases.coordination.k8s.io", "create", "201") == 1
+    assert counted("leases.coordination.k8s.io", "update", "200") >= 1, "the release at least"
+
+
 async def test_a_second_signal_ends_it_at_once() -> None:
     work = Work()
     async with connection() as server, running(server, work) as this:
@@ -164,9 +199,6 @@ async def test_a_process_that_can_writes_what_it_knows(tmp_path: Path) -> None:
         await this.component.dump()
         this.component.stop()
     assert work.written == [tmp_path]
-
-
-LEASE = LeaseSettings(name="test", namespace="default", retry_period=0.05)
 
 
 async def test_a_leader_releases_its_lease_at_the_end() -> None:
