@@ -182,8 +182,7 @@ class SchedulerProcess:
         clock, probe, fence = self._clock, self._probe, self._fence
         sender = Sender(self._transport, clock=clock, fence=fence, seed=self._settings.seed)
         prebinder = PreBinder(sender, clock=clock)
-        options = BinderOptions(probe=probe, prebinder=prebinder, group_of=self._pod_group, may_use=self._may_use())
-        binder = Binder(self._transport, self.bus.publish, clock=clock, fence=fence, options=options)
+        binder = self._binder(prebinder)
         recorder = self._recorder(binder)
         reporter = BindReporter(recorder, clock=clock, reference_of=self._group_reference)
         executor = EffectExecutor(
@@ -221,6 +220,16 @@ class SchedulerProcess:
             finally:
                 unhear()
                 unsubscribe()
+
+    def _binder(self, prebinder: PreBinder) -> Binder:
+        options = BinderOptions(
+            probe=self._probe,
+            prebinder=prebinder,
+            group_of=self._pod_group,
+            may_use=self._may_use(),
+            prebound=self.scheduler.prebound,
+        )
+        return Binder(self._transport, self.bus.publish, clock=self._clock, fence=self._fence, options=options)
 
     def _recorder(self, binder: Binder) -> EventRecorder:
         """Return the recorder of Events, which go after binds."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -76,9 +76,10 @@ class _Bind:
 class BinderOptions:
     """Options: `timeout` (seconds) of each bind, also sent to the server; `window` limits the binds in flight.
 
-    `prebinder` carries out the steps that precede binds. `group_of` returns the PodGroup with which a batch was
-    decided; it is compared with the stored one first. With `may_use`, a bind to a node for which it returns False is
-    refused unsent, also one that is sent again. `seed` varies the back-off, `probe` receives the metrics.
+    `prebinder` carries out the steps that precede binds, and `prebound` receives the binds whose steps are done.
+    `group_of` returns the PodGroup with which a batch was decided; it is compared with the stored one first. With
+    `may_use`, a bind to a node for which it returns False is refused unsent, also one that is sent again. `seed` varies
+    the back-off, `probe` receives the metrics.
     """
 
     window: InFlightWindow | None = None
@@ -88,6 +89,7 @@ class BinderOptions:
     prebinder: PreBinder | None = None
     may_use: Callable[[str], bool] | None = None
     group_of: Callable[[str], PodGroup | None] = lambda _: None
+    prebound: Callable[[Sequence[BindRequest]], None] = lambda _: None
 
 
 class Binder:
@@ -114,6 +116,7 @@ class Binder:
         self._window = options.window or InFlightWindow()
         self._timeout = options.timeout
         self._may_use = options.may_use
+        self._prebound = options.prebound
         self._rng = random.Random(f"{options.seed}/binder")
         self._probe = options.probe
         self._waiting: deque[_Bind] = deque()
@@ -154,8 +157,13 @@ class Binder:
         elif group is not None or any(request.prebind for request in batch.binds):
             self._preparing.start(self._prepare(items, group))
         else:
-            self._waiting.extend(items)
-            self._pump()
+            self._send(items)
+
+    def _send(self, items: list[_Bind]) -> None:
+        """Send binds whose steps are done, as the window allows."""
+        self._prebound([item.request for item in items])
+        self._waiting.extend(items)
+        self._pump()
 
     async def _prepare(self, items: list[_Bind], group: PodGroup | None) -> None:
         """Confirm the PodGroup and carry out the steps before the binds; then send all of them, or refuse all."""
@@ -169,8 +177,7 @@ class Binder:
         if any(item.request.prebind for item in items):
             self._took("PreBind", since)
         if failure is None:
-            self._waiting.extend(items)
-            self._pump()
+            self._send(items)
             return
         pod = f"{failure.bind.namespace}/{failure.bind.name}"
         text = f"execute preBind for pod {pod} failed: {failure.message}"

@@ -70,7 +70,7 @@ class Metric(NamedTuple):
 
 
 STAGES = ("Predicate", "Scoring", "PreBind", "Bind")
-TASK_STAGES = ("Assumed", "Bound")
+TASK_STAGES = ("Watched", "Assumed", "PreBound", "Bound")
 EVICTING_ACTIONS = ("preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle")
 CYCLE_ENDS = ("complete", "cut", "fault")
 ADMISSION_RESULTS = ("allowed", "denied", "invalid", "error")
@@ -91,6 +91,12 @@ _CYCLES = (
         bounds=exponential(1, 5000, 20),
     ),
     Metric(
+        "volcanoio_close_session_duration_milliseconds",
+        HISTOGRAM,
+        "close of a cycle: plugins' close and what a cycle writes about jobs and queues",
+        bounds=exponential(1, 5000, 20),
+    ),
+    Metric(
         "volcano_action_scheduling_latency_milliseconds",
         HISTOGRAM,
         "an action of a cycle",
@@ -100,7 +106,7 @@ _CYCLES = (
     Metric(
         "volcano_plugin_scheduling_latency_milliseconds",
         HISTOGRAM,
-        "opening of a plugin; `OnSession` is OnSessionOpen",
+        "a plugin's part of a cycle; `OnSession` is OnSessionOpen or, for plugins with work there, OnSessionClose",
         ("OnSession", "plugin"),
         bounds=exponential(0.1, 100, 15),
     ),
@@ -129,7 +135,8 @@ _LATENCIES = (
     Metric(
         "volcano_task_scheduling_latency_milliseconds",
         HISTOGRAM,
-        "from a pod's creation (whole seconds) until it is Assumed (a node was chosen) or Bound",
+        "from a pod's creation (whole seconds) until it is Watched (a watch shows it without a node), Assumed (a node"
+        " was chosen), PreBound (the steps before its bind are done) or Bound",
         ("stage",),
         known={"stage": TASK_STAGES},
         bounds=exponential(50, 60000, 30),

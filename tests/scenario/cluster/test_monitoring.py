@@ -13,7 +13,7 @@ from tests.unit.monitoring.exporters import EXPORTERS, SCRAPED
 from tests.unit.monitoring.queries import known_labels, matchers, panel_queries, selectors
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job
-from volcanoio.runtime.metric_catalogue import CATALOGUE
+from volcanoio.runtime.metric_catalogue import CATALOGUE, TASK_STAGES
 
 ELSEWHERE = {"volcanoio_leader"}
 """A local cluster elects no leader."""
@@ -94,9 +94,20 @@ async def test_queries_of_boards_select_series_of_a_cluster() -> None:
                 if not missing:
                     break
                 await anyio.sleep(0.1)
+        page = (await there.local.probe.render()).decode()
     assert not missing, "\n".join(missing)
     assert len(ours) > 40
     check_labels(series)
+    reached = {
+        stage: sample(page, f'volcano_task_scheduling_latency_milliseconds_count{{stage="{stage}"}}')
+        for stage in TASK_STAGES
+    }
+    assert all(reached.values()), reached
+
+
+def sample(page: str, series: str) -> float:
+    """Return the value of a series."""
+    return next(float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(f"{series} "))
 
 
 def check_labels(series: Series) -> None:

@@ -38,10 +38,14 @@ async def test_time_before_plugins_and_at_the_close_is_not_counted_as_theirs() -
         await clock.advance(seconds)
         metrics.reached(point)
         metrics.resumed()
+    metrics.plugin_closed("gang", 0.5)
+    metrics.plugin_closed("gang", 0.25)
     metrics.close(CycleResult(), "")
     assert probe.samples == {
         "plugin_scheduling_latency_milliseconds gang OnSessionOpen": pytest.approx(750),
+        "plugin_scheduling_latency_milliseconds gang OnSessionClose": pytest.approx(750),
         "open_session_duration_milliseconds": pytest.approx(1750),
+        "volcanoio_close_session_duration_milliseconds": pytest.approx(4000),
         "action_scheduling_latency_milliseconds allocate": pytest.approx(2000),
         "e2e_scheduling_latency_milliseconds": pytest.approx(7750),
     }
@@ -54,6 +58,8 @@ async def test_a_task_is_as_late_as_its_pod_is_old() -> None:
     metrics.task_reached("Assumed", "")
     metrics.task_reached("Assumed", "yesterday")
     assert probe.samples == {"task_scheduling_latency_milliseconds Bound": pytest.approx(clock.now() * 1000)}
+    metrics.task_reached("Watched", "1970-01-01T00:00:00Z", at=5.0)
+    assert probe.samples["task_scheduling_latency_milliseconds Watched"] == pytest.approx(5000)
 
 
 def test_a_session_reports_opened_plugins() -> None:

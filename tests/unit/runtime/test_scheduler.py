@@ -350,12 +350,19 @@ async def test_figures_bear_volcanos_names_and_a_jobs_go_with_it() -> None:
     rig = Rig(probe=probe)
     async with rig.running(*CLUSTER, *gang("a", 2)):
         await rig.clock.advance(1.5)
+        watched = ("volcano_task_scheduling_latency_milliseconds", "Watched")
+        assert watched not in probe.series, "pods that were listed at the start are as old as they are"
+        rig.put(*gang("b", 1))
+        await rig.clock.advance(1.5)
         assert {
             ("volcano_e2e_scheduling_latency_milliseconds", ""),
             ("volcano_action_scheduling_latency_milliseconds", "allocate"),
             ("volcano_e2e_job_scheduling_latency_milliseconds", ""),
             ("volcano_e2e_job_scheduling_duration", "a,default,ns"),
             ("volcano_plugin_scheduling_latency_milliseconds", "drf,OnSessionOpen"),
+            ("volcano_plugin_scheduling_latency_milliseconds", "gang,OnSessionClose"),
+            ("volcanoio_close_session_duration_milliseconds", ""),
+            watched,
             ("volcano_task_scheduling_latency_milliseconds", "Assumed"),
             ("volcano_task_scheduling_latency_milliseconds", "Bound"),
             ("volcano_job_share", "ns,a"),

@@ -38,6 +38,7 @@ class CycleMetrics:
         self._total = 0.0
         self._actions: dict[str, float] = {}
         self._plugins: dict[str, float] = {}
+        self._closes: dict[str, float] = {}
         self._jobs: dict[str, dict[str, str]] = {}
 
     def open(self) -> None:
@@ -46,6 +47,11 @@ class CycleMetrics:
         self._total = 0.0
         self._actions = {}
         self._plugins = {}
+        self._closes = {}
+
+    def plugin_closed(self, plugin: str, seconds: float) -> None:
+        """Record that a plugin closed a few jobs (`StageTimes`)."""
+        self._closes[plugin] = self._closes.get(plugin, 0.0) + seconds / self._clock.rate
 
     def reached(self, point: Checkpoint) -> None:
         """Record a checkpoint within the opening, an action or the close."""
@@ -62,15 +68,18 @@ class CycleMetrics:
 
     def close(self, result: CycleResult, fault: str) -> None:
         """Record the end of a cycle."""
-        self._total += (self._clock.monotonic() - self._mark) / self._clock.rate
+        rest = (self._clock.monotonic() - self._mark) / self._clock.rate
         probe, stats = self._probe, result.stats
-        probe.observe("volcano_e2e_scheduling_latency_milliseconds", self._total * _MILLISECONDS)
+        probe.observe("volcano_e2e_scheduling_latency_milliseconds", (self._total + rest) * _MILLISECONDS)
         if OPENING in self._actions:
             opening = self._actions.pop(OPENING) * _MILLISECONDS
             probe.observe("volcano_open_session_duration_milliseconds", opening)
-        self._actions.pop(CLOSING, None)
-        for plugin, seconds in self._plugins.items():
-            probe.observe(_OF_PLUGIN, seconds * _MILLISECONDS, plugin=plugin, OnSession="OnSessionOpen")
+        if CLOSING in self._actions:
+            closing = (self._actions.pop(CLOSING) + rest) * _MILLISECONDS
+            probe.observe("volcanoio_close_session_duration_milliseconds", closing)
+        for step, plugins in (("OnSessionOpen", self._plugins), ("OnSessionClose", self._closes)):
+            for plugin, seconds in plugins.items():
+                probe.observe(_OF_PLUGIN, seconds * _MILLISECONDS, plugin=plugin, OnSession=step)
         for action, seconds in sorted(self._actions.items()):
             probe.observe("volcano_action_scheduling_latency_milliseconds", seconds * _MILLISECONDS, action=action)
         probe.count("volcanoio_cycles_total", end="fault" if fault else "cut" if result.cut_action else "complete")
@@ -88,10 +97,10 @@ class CycleMetrics:
         """Observe a stage of scheduling (`StageTimes`)."""
         self._probe.observe(_STAGE, seconds * _MILLISECONDS / self._clock.rate, stage=stage)
 
-    def task_reached(self, stage: str, created: str, times: int = 1) -> None:
-        """Observe the time from pods' creation (whole seconds) until they are Assumed (node chosen) or Bound."""
+    def task_reached(self, stage: str, created: str, times: int = 1, *, at: float | None = None) -> None:
+        """Observe the time from pods' creation (whole seconds) until a stage (`TASK_STAGES`), reached now or `at`."""
         if (since := _created_milliseconds(created)) is not None:
-            now = self._clock.now() * _MILLISECONDS
+            now = (self._clock.now() if at is None else at) * _MILLISECONDS
             self._probe.observe(_OF_TASK, max(now - since, 0.0), times, stage=stage)
 
     def bound(self, job: Job) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,11 +24,12 @@ from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_text
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.offline.replay import OWN_EVENTS
+from volcanoio.engine.scheduling.placement.score_table import StageTimes
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.framework.events import Change, Event, Observed, Synced
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling.points import Reports
-from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, BindRefused, CycleClosed, CycleOpened, Decided
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
@@ -127,6 +128,7 @@ class Scheduler:
         self._backlog = BacklogMetrics(self._probe)
         self._pod_metrics = PodMetrics(self._probe, self.state) if options.pod_metrics else None
         self.state.placer.stage_times.measure(clock.monotonic, self._metrics.stage_took)
+        self.state.close_times = StageTimes(clock.monotonic, self._metrics.plugin_closed)
         self._sources = options.sources
         self._report_due = 0.0
         self._cycle = 0
@@ -430,11 +432,18 @@ class Scheduler:
 
     def _measure(self, event: Observed) -> None:
         """Record metrics of objects, before their event is folded."""
-        gone = event.change is Change.GONE
-        if gone and isinstance(event.object, PodGroup):
-            self._metrics.gone(event.object.metadata.key)
-        elif self._pod_metrics is not None and isinstance(event.object, Pod):
-            self._pod_metrics.observe(event.object, gone=gone)
+        obj, gone = event.object, event.change is Change.GONE
+        if gone and isinstance(obj, PodGroup):
+            self._metrics.gone(obj.metadata.key)
+        elif isinstance(obj, Pod):
+            if event.change is Change.APPEARED and self._in_charge and self.state.is_ready and self._waits(obj):
+                self._metrics.task_reached("Watched", obj.metadata.creation_timestamp or "", at=event.at)
+            if self._pod_metrics is not None:
+                self._pod_metrics.observe(obj, gone=gone)
+
+    def _waits(self, pod: Pod) -> bool:
+        """Return whether a pod is ours and has no node."""
+        return not pod.spec.node_name and pod.spec.scheduler_name in self.state.scheduler_names
 
     def _bind_ended(self, event: BindDone | BindRefused) -> None:
         """Record metrics of a bind's outcome."""
@@ -448,9 +457,17 @@ class Scheduler:
         ledger = self.state.ledger
         if job := ledger.schedulable_jobs.get(batch.group):
             self._metrics.bound(job)
-        known = [task for bind in batch.binds if (task := ledger.tasks.get(bind.uid)) is not None]
+        self._reached("Assumed", batch.binds)
+
+    def prebound(self, binds: Sequence[BindRequest]) -> None:
+        """Record that the steps before binds are done."""
+        self._reached("PreBound", binds)
+
+    def _reached(self, stage: str, binds: Sequence[BindRequest]) -> None:
+        tasks = self.state.ledger.tasks
+        known = [task for bind in binds if (task := tasks.get(bind.uid)) is not None]
         for created, times in Counter([task.created for task in known]).items():
-            self._metrics.task_reached("Assumed", created, times)
+            self._metrics.task_reached(stage, created, times)
 
 
 def shared_nodes(ledger: Ledger) -> dict[str, list[str]]:

@@ -19,6 +19,7 @@ from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.ordering.backlogs import Backlogs, SinglePodOrder
 from volcanoio.engine.scheduling.placement.placer import Placer
+from volcanoio.engine.scheduling.placement.score_table import StageTimes
 from volcanoio.engine.scheduling.preemption.victim_columns import VictimColumns
 from volcanoio.framework.backoff import Backoff, TokenBucket
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
@@ -92,6 +93,9 @@ class ClusterState:
 
     `ledger` holds nodes, tasks, jobs and queues; `inputs` the objects of other kinds that plugins read.
     """
+
+    close_times: StageTimes | None = None
+    """Receives the durations of plugins' close, by plugin."""
 
     def __init__(self, options: StateOptions | None = None) -> None:
         options = options or StateOptions()

@@ -62,7 +62,8 @@ class Rules:
         self.profile = profile
         self.opens = tuple((enabled.plugin.name, ask) for ask, enabled in self._methods("open"))
         """Plugins' `open` with the plugin's name."""
-        self.closes = self._flat(points.Closes, "close")
+        self.closes = tuple((enabled.plugin.name, ask) for ask, enabled in self._methods("close"))
+        """Plugins' `close` with the plugin's name."""
         self.filters: tuple[FilterPart, ...] = filter_parts(
             self._plugins_with(points.Filter, ("feasible", "feasible_on"), "filters")
         )

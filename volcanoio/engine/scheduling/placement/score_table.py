@@ -92,13 +92,13 @@ PREDICATE, SCORING = "Predicate", "Scoring"
 
 
 class StageTimes:
-    """Durations of stages, for metrics; nothing is measured until `measure` is called."""
+    """Durations of stages, for metrics; nothing is measured without `report`, until `measure` is called."""
 
     __slots__ = ("_now", "_report", "_since")
 
-    def __init__(self) -> None:
-        self._now: Callable[[], float] = float
-        self._report: Callable[[str, float], None] | None = None
+    def __init__(self, now: Callable[[], float] = float, report: Callable[[str, float], None] | None = None) -> None:
+        self._now = now
+        self._report = report
         self._since = 0.0
 
     def measure(self, now: Callable[[], float], report: Callable[[str, float], None]) -> None:

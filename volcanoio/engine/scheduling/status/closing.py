@@ -171,15 +171,19 @@ def close(session: CycleSession) -> Iterator[None]:
 
 def _review_changed(session: CycleSession) -> Generator[None, None, list[JobInfo]]:
     """Review the jobs that changed or are due, in slices that plugins close first; return all of them."""
-    ledger = session.state.ledger
+    ledger, times = session.state.ledger, session.state.close_times
     keys = yield from in_order(session, changed_or_due(session))
     reviewed: list[JobInfo] = []
     while True:
         session.jobs_to_review = [ledger.schedulable_jobs[key] for key in islice(keys, JOBS_PER_CLOSE)]
         if reviewed and not session.jobs_to_review:
             break
-        for closes in session.rules.closes:
+        for plugin, closes in session.rules.closes:
+            if times is not None:
+                times.begin()
             closes(session)
+            if times is not None:
+                times.end(plugin)
         for job in session.jobs_to_review:
             _review(session, job, session.period)
             yield
