@@ -51,6 +51,8 @@ class World:
         self.writes: list[str] = []
         self.events: list[str] = []
         self.figures: list[str] = []
+        self.begun: list[str] = []
+        """Counters that began at zero."""
         self.others: list[tuple[str, str, Effect]] = []
         self.refuse: list[tuple[int, str]] = []
         self.dies_at = 0
@@ -183,8 +185,8 @@ class World:
                 heapq.heapify(self._timers)
             case Record(type=type_, reason=reason, message=message):
                 self.events.append(f"{type_} {reason}: {message}")
-            case Measure(name=name, labels=labels):
-                self.figures.append(f"{name} {labels}")
+            case Measure(name=name, labels=labels, value=value):
+                (self.figures if value else self.begun).append(f"{name} {labels}")
             case Create() | Patch() | Delete():
                 return self._write(dispatch, effect, dropped)
             case _:

@@ -32,6 +32,7 @@ from volcanoio.model.times import rfc3339
 
 COMBINED = "(combined from similar events): "
 _LOG = structlog.get_logger(__name__)
+_DROPPED = "volcanoio_events_dropped_total"
 _MAX_SERIES = 4096
 _MAX_WAITING = 10_000
 _MAX_NAME_LENGTH = 253
@@ -98,6 +99,7 @@ class EventRecorder:
         self._clock = clock
         self._fence = options.fence
         self._probe = probe or NoProbe()
+        self._probe.count(_DROPPED, 0.0, component=component)
         self._series: OrderedDict[EventKey, _Series] = OrderedDict()
         self._correlator = Correlator(options.budget)
         self._waiting: deque[EventKey] = deque()
@@ -130,7 +132,7 @@ class EventRecorder:
     def _enqueue(self, key: EventKey, series: _Series) -> None:
         admitted = self._correlator.admit(key, self._clock.now()) if len(self._waiting) < _MAX_WAITING else None
         if admitted is None:
-            self._probe.count("volcanoio_events_dropped_total", series.new, component=self._component)
+            self._probe.count(_DROPPED, series.new, component=self._component)
             series.new = 0
         elif admitted:
             self._waiting.append(key)

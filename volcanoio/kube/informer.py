@@ -72,6 +72,10 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 EVERYTHING = Selection()
 
 
+_FAILURES, _RELISTS = "volcanoio_informer_failures_total", "volcanoio_informer_relists_total"
+_UNDECODABLE = "volcanoio_undecodable_objects_total"
+
+
 class WatchContext(msgspec.Struct, frozen=True, kw_only=True):
     """Objects that all informers of a process share."""
 
@@ -100,6 +104,8 @@ class Informer:
         )
         self._backoff = RetryBackoff(self._rng)
         self._probe = context.probe
+        for name in (_FAILURES, _RELISTS, _UNDECODABLE):
+            self._probe.count(name, 0.0, resource=kind.resource)
         self._decoder = ObjectDecoder(kind, made=SharedParts().of)
         self._cache = ObjectCache(kind.resource, selective=selection != EVERYTHING)
         self._revision = ""
@@ -231,7 +237,7 @@ class Informer:
 
     def _failed(self, error: Exception) -> float:
         wait = self._backoff.next(getattr(error, "retry_after", 0.0))
-        self._probe.count("volcanoio_informer_failures_total", resource=self.kind.resource)
+        self._probe.count(_FAILURES, resource=self.kind.resource)
         _LOG.warning("list or watch failed", resource=self.kind.resource, error=str(error), retry_in=round(wait, 2))
         return wait
 
@@ -250,7 +256,7 @@ class Informer:
         self._revision = ""
         if self._synced.is_set():
             self._synced.clear()
-            self._probe.count("volcanoio_informer_relists_total", resource=self.kind.resource)
+            self._probe.count(_RELISTS, resource=self.kind.resource)
             self._publish([Relisting(resource=self.kind.resource)])
 
     async def _list(self) -> None:
@@ -357,7 +363,7 @@ class Informer:
         return []
 
     def _report(self, error: UndecodableError) -> None:
-        self._probe.count("volcanoio_undecodable_objects_total", resource=self.kind.resource)
+        self._probe.count(_UNDECODABLE, resource=self.kind.resource)
         _LOG.error("an object is skipped because it cannot be read", resource=self.kind.resource, error=str(error))
 
 

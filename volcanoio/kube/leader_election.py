@@ -45,6 +45,7 @@ from volcanoio.kube.transport import Response, Transport, TransportError
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import LEASE
 
+_FAILURES = "volcanoio_lease_failures_total"
 _JITTER = 1.2
 """Factor by which client-go's candidates vary the retry period; its validation uses it, too."""
 _LOG = structlog.get_logger(__name__)
@@ -402,7 +403,7 @@ class Candidate:
 
     def _failed(self, error: str) -> None:
         """Count a failed request; an error is logged once while it lasts."""
-        self._probe.count("volcanoio_lease_failures_total", lease=self._settings.name)
+        self._probe.count(_FAILURES, lease=self._settings.name)
         if error != self._last_error:
             self._last_error = error
             _LOG.warning("lease request failed", lease=self._settings.name, error=error)
@@ -482,6 +483,7 @@ class LeaderElector:
 
     async def run(self) -> None:
         """Compete for the lease until it is lost or released; cancelling closes the fence and keeps the lease."""
+        self._probe.count(_FAILURES, 0.0, lease=self._settings.name)
         self._loop = asyncio.get_running_loop()
         self._thread_loop = loop = asyncio.new_event_loop()
         task = loop.create_task(self._compete())

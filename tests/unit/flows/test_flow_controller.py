@@ -58,7 +58,11 @@ def test_jobs_start_in_the_order_of_their_dependencies(world: World) -> None:
     world.phase("ns/f-c", "Completed")
     world.phase("ns/f-d", "Completed")
     assert (phase(world), the(world).status.completed_jobs) == ("Succeed", ("f-a", "f-b", "f-c", "f-d"))
-    assert world.figures == ["volcano_jobflow_succeed_phase_count {'jobflow_namespace': 'ns'}"]
+    succeeded, failed = (
+        f"volcano_jobflow_{end}_phase_count {{'jobflow_namespace': 'ns'}}" for end in ("succeed", "failed")
+    )
+    assert world.begun == [succeeded, failed]
+    assert world.figures == [succeeded]
     assert world.events == [f"Normal Created: Created job f-{name}" for name in "abcd"]
 
 

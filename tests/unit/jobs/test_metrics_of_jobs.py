@@ -21,13 +21,36 @@ def ended(phase: str) -> World:
 
 
 def counted(world: World) -> list[tuple[str, dict[str, str]]]:
-    return [(one.name, one.labels) for one in world.figures if one.measurement is Measurement.COUNT]
+    """Return what was counted, without the zeros with which counters begin."""
+    return [(one.name, one.labels) for one in world.figures if one.measurement is Measurement.COUNT and one.value]
+
+
+def begun(world: World) -> list[str]:
+    """Return the counters that were begun at zero."""
+    return [one.name for one in world.figures if one.measurement is Measurement.COUNT and not one.value]
 
 
 def test_an_end_is_counted_once_by_job_and_queue() -> None:
     labels = {"job_name": "default/job", "queue_name": "default"}
     assert counted(ended("Succeeded")) == [(COMPLETED, labels)]
     assert counted(ended("Failed")) == [(FAILED, labels)]
+
+
+def test_the_counters_of_a_job_begin_at_zero() -> None:
+    """Otherwise Prometheus' increase() misses the first end: a series that appears with 1 has not increased."""
+    world = World()
+    world.submit(spec(task(replicas=2)))
+    assert begun(world.run_until_stable()) == [COMPLETED, FAILED]
+    world.crash()
+    assert begun(world.run_until_stable()) == [COMPLETED, FAILED] * 2
+
+
+def test_a_job_that_has_ended_before_has_no_counters() -> None:
+    """Series are limited, and there may be any number of such Jobs."""
+    world = ended("Succeeded")
+    world.figures.clear()
+    world.crash()
+    assert begun(world.run_until_stable()) == []
 
 
 def test_a_new_process_counts_jobs_that_end_later() -> None:

@@ -18,6 +18,7 @@ from volcanoio.kube.informer import Informer, InformerSet, Selection, WatchConte
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.custom import custom_kind
 from volcanoio.model.kinds import NODE, POD, QUEUE, Kind
+from volcanoio.runtime.metrics import PrometheusProbe
 
 
 def pod(name: str, revision: int, **spec: Any) -> dict[str, Any]:
@@ -293,3 +294,12 @@ async def test_a_silent_informer_announces_its_objects_and_then_every_change() -
         informer.announce()
         await until(lambda: len(seen.batches) == 3)
     assert seen.batches == [["appeared a@3", "appeared b@4"], ["synced"], ["changed a@10"]]
+
+
+async def test_counters_of_an_informer_begin_at_zero() -> None:
+    probe = PrometheusProbe(process=False)
+    transport = ScriptedTransport(in_turn())
+    Informer(POD, WatchContext(transport=transport, publish=list, clock=ManualClock(), probe=probe))
+    page = probe.page().decode()
+    for what in ("informer_failures", "informer_relists", "undecodable_objects"):
+        assert f'volcanoio_{what}_total{{resource="pods"}} 0.0' in page

@@ -24,6 +24,7 @@ from volcanoio.kube.leader_election import LeaderElector, LeaseSettings, LeaseSe
 from volcanoio.kube.transport import NotSent
 from volcanoio.localcluster.apiserver.http.listener import serve
 from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.runtime.metrics import PrometheusProbe
 
 
 async def test_the_first_process_leads_and_writes_the_lease() -> None:
@@ -382,9 +383,11 @@ async def a_served_server() -> AsyncIterator[Connection]:
 
 async def test_an_elector_leads_on_its_own_thread_and_releases() -> None:
     async with a_served_server() as connection, asyncio.TaskGroup() as tasks, asyncio.timeout(20):
-        first, second = (LeaderElector(connection, quick(name)) for name in ("a", "b"))
+        probe = PrometheusProbe(process=False)
+        first, second = LeaderElector(connection, quick("a"), probe=probe), LeaderElector(connection, quick("b"))
         running = tasks.create_task(first.run())
         await first.acquired()
+        assert 'volcanoio_lease_failures_total{lease="volcano"} 0.0' in probe.page().decode()
         assert first.is_leading()
         standby = tasks.create_task(second.run())
         guarded = first.guard(HttpTransport(connection))

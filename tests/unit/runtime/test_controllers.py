@@ -363,3 +363,9 @@ async def test_a_lazy_reconciler_can_be_woken_by_name() -> None:
     async with bench(controllers=[Sleeper()]) as on:
         on.host.wake("sleeper")
         assert kinds.NODE.resource in on.informers.watched
+
+
+def test_the_faults_of_controllers_and_policies_begin_at_zero() -> None:
+    page = Bench(Restarts()).probe.page().decode()
+    assert 'volcanoio_controller_faults_total{controller="supervisor"} 0.0' in page
+    assert 'volcanoio_policy_faults_total{policy="restarts"} 0.0' in page

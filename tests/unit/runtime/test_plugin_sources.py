@@ -44,11 +44,11 @@ class Counts:
     """A probe that counts."""
 
     def __init__(self) -> None:
-        self.failures = 0
+        self.failures = 0.0
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
         assert name == "volcanoio_source_failures_total"
-        self.failures += 1
+        self.failures += amount
 
     def gauge(self, name: str, value: float, **labels: str) -> None: ...
 

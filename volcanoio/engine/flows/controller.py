@@ -180,11 +180,14 @@ def _delete_jobs(state: JobFlowState, view: View) -> Plan:
 
 
 def _phase_metrics(flow: JobFlow, desired: JobFlowStatus) -> tuple[Measure, ...]:
-    """Count a flow that ended, once, with the status write."""
-    if (name := PHASE_COUNTERS.get(desired.state.phase)) is None or desired.state.phase == flow.status.state.phase:
-        return ()
+    """Count a flow that ended, once, with the status write; the first one begins its namespace's counters at 0."""
     labels = {"jobflow_namespace": flow.metadata.namespace}
-    return (Measure(measurement=Measurement.COUNT, name=name, labels=labels),)
+    begun = () if flow.status.state.phase else tuple(PHASE_COUNTERS.values())
+    measures = [Measure(measurement=Measurement.COUNT, name=name, labels=labels, value=0.0) for name in begun]
+    name = PHASE_COUNTERS.get(desired.state.phase)
+    if name is not None and desired.state.phase != flow.status.state.phase:
+        measures.append(Measure(measurement=Measurement.COUNT, name=name, labels=labels))
+    return tuple(measures)
 
 
 def _retry_timer(state: JobFlowState, now: float) -> Plan:

@@ -69,6 +69,7 @@ class Informers(Protocol):
         ...
 
 
+_FAULTS = "volcanoio_controller_faults_total"
 _log = structlog.get_logger(__name__)
 CONTROLLER_EVENTS = (Observed, Synced, Relisting, EffectSucceeded, EffectFailed, TimerFired, Answered,
                      PoliciesLoaded, Notified)  # fmt: skip
@@ -106,6 +107,8 @@ class ControllerHost:
         self._informers = informers
         self._clock = clock
         self._probe = options.probe
+        for each in controllers:
+            self._probe.count(_FAULTS, 0.0, controller=each.name)
         read = options.policies.indexes
         watched = [kind for kind in read if kind not in kinds.POLLED]
         self._watches = Watches(controllers, watched, informers)
@@ -287,7 +290,7 @@ class ControllerHost:
         self._bus.publish((event,))
 
     def _fault(self, fault: InvariantError) -> None:
-        self._probe.count("volcanoio_controller_faults_total", controller=fault.controller)
+        self._probe.count(_FAULTS, controller=fault.controller)
         _log.error(
             "reducer raised",
             controller=fault.controller,

@@ -38,6 +38,7 @@ MAX_INSTANCES = 1024
 SLACK = 1.0
 """Seconds to wait for a construction beyond the limits of import and constructor."""
 _log = structlog.get_logger(__name__)
+FAULTS = "volcanoio_policy_faults_total"
 InstanceKey = tuple[str, str]
 """A policy's name, and the text of the arguments in a job's annotation."""
 
@@ -66,7 +67,7 @@ class PolicyInstances:
         self.members: dict[InstanceKey, Member] = {}
         """Policies that jobs named, with the jobs' arguments."""
         self._pending: dict[InstanceKey, BoundedCall[Member]] = {}
-        self._count_faulty()
+        self._begin_counters()
 
     @property
     def busy(self) -> bool:
@@ -83,7 +84,7 @@ class PolicyInstances:
         self.close()
         self.policies = policies
         self.members = dict(members)
-        self._count_faulty()
+        self._begin_counters()
         self._changed()
 
     def close(self) -> None:
@@ -147,17 +148,19 @@ class PolicyInstances:
         while len(self.members) >= MAX_INSTANCES:
             del self.members[next(iter(self.members))]
         self.members[wanted] = member
-        if member.fault:
-            self._report_fault(member)
+        self._begin_counter(member)
         self._changed()
         self._made()
 
-    def _count_faulty(self) -> None:
+    def _begin_counters(self) -> None:
         for member in self.policies.everywhere:
-            if member.fault:
-                self._report_fault(member)
+            self._begin_counter(member)
 
-    def _report_fault(self, member: Member) -> None:
+    def _begin_counter(self, member: Member) -> None:
+        """Begin to count the faults of a policy, or report that it cannot be used."""
+        if not member.fault:
+            self._probe.count(FAULTS, 0.0, policy=member.name)
+            return
         self._probe.count("volcanoio_policy_load_failures_total", policy=member.name)
         _log.error("a lifecycle policy cannot be used", policy=member.name, fault=member.fault)
 

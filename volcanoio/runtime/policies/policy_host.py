@@ -31,7 +31,7 @@ from volcanoio.runtime.policies.calls import (
     fault_text,
     validate_decision,
 )
-from volcanoio.runtime.policies.instances import PolicyInstances
+from volcanoio.runtime.policies.instances import FAULTS, PolicyInstances
 from volcanoio.runtime.policies.policy_set import Member, PolicySet
 from volcanoio.runtime.timers import Timers
 
@@ -241,7 +241,7 @@ class PolicyHost:
 
     def _fault(self, question: _Question, policy: str, what: str) -> None:
         question.faults.append((policy, what))
-        self._probe.count("volcanoio_policy_faults_total", policy=policy)
+        self._probe.count(FAULTS, policy=policy)
         _log.warning(
             "a lifecycle policy failed and abstains", policy=policy, fault=what, job=question.context.job.metadata.key
         )

@@ -30,6 +30,7 @@ from volcanoio.model.documents import ANSWER, decode_json
 
 BACKOFF = Backoff(base=1.0, cap=60.0)
 """Delays before a source is restarted; after publishing facts it starts with the first delay again."""
+_FAILURES = "volcanoio_source_failures_total"
 _log = structlog.get_logger(__name__)
 
 
@@ -123,6 +124,7 @@ class SourceHost:
 
     async def _keep(self, name: str, source: Source, scope: anyio.CancelScope) -> None:
         """Restart a source whenever it ends, until its scope is cancelled."""
+        self._probe.count(_FAILURES, 0.0, source=name)
         with scope:
             failures = 0
             while True:
@@ -136,7 +138,7 @@ class SourceHost:
                     feed.open = False
                 failures = 1 if feed.said else failures + 1
                 pause = BACKOFF.delay(failures)
-                self._probe.count("volcanoio_source_failures_total", source=name)
+                self._probe.count(_FAILURES, source=name)
                 _log.warning("source stopped; it is started again", source=name, reason=reason, seconds=pause)
                 await self._clock.idle(pause)
 

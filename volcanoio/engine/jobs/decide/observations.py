@@ -31,7 +31,7 @@ from volcanoio.framework.effects import Create, Delete, Measure, Measurement, Pa
 from volcanoio.framework.events import EffectFailed, EffectSucceeded
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
-from volcanoio.model.batch import Command, Job, JobPhase
+from volcanoio.model.batch import FINISHED_PHASES, Command, Job, JobPhase
 from volcanoio.model.core import Pod, ResourceQuota
 from volcanoio.model.scheduling import PodGroup
 from volcanoio.model.times import epoch
@@ -44,6 +44,19 @@ PHASE_COUNTERS = {
     JobPhase.FAILED: "volcano_job_failed_phase_count",
 }
 """Counters of jobs that entered a phase, by `job_name` (namespace/name) and `queue_name`."""
+
+
+def begin_phase_metrics(job: Job) -> list[Measure]:
+    """Begin the counters of a new job at 0, so that Prometheus sees the first end as an increase.
+
+    A job that has ended before this process began has none: the number of series is limited.
+    """
+    if job.status.state.phase in FINISHED_PHASES:
+        return []
+    labels = {"job_name": job.metadata.key, "queue_name": job.spec.queue}
+    return [
+        Measure(measurement=Measurement.COUNT, name=name, labels=labels, value=0.0) for name in PHASE_COUNTERS.values()
+    ]
 
 
 def phase_metrics(before: Job, after: Job) -> list[Measure]:
@@ -194,6 +207,7 @@ def _fold_job(reduction: Reduction, job: Job, *, is_gone: bool) -> None:
     if is_gone or job.metadata.uid in state.deleted_uids:
         return
     reduction.state = msgspec.structs.replace(_without_job(state), job=job)
+    reduction.immediate += begin_phase_metrics(job)
     raise_from_storage(reduction)
 
 
