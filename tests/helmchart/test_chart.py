@@ -184,6 +184,16 @@ def test_one_replica_has_no_budget_and_no_election_no_lease() -> None:
     assert "--leader-elect=false" in container["args"]
 
 
+def test_each_pod_can_be_reported_with_its_queue() -> None:
+    def flags(*values: str) -> list[str]:
+        (container,) = of("Deployment", manifests(*values))["volcano-scheduler"]["spec"]["template"]["spec"]["containers"]
+        return [flag for flag in container["args"] if flag.startswith("--metrics-")]
+
+    assert flags() == []
+    wanted = ("custom.scheduler_metrics_per_pod=true", "custom.scheduler_metrics_series_limit=100000")
+    assert flags(*wanted) == ["--metrics-per-pod=true", "--metrics-series-limit=100000"]
+
+
 def test_pods_meet_the_restricted_standard_and_spread_over_nodes() -> None:
     for deployment in of("Deployment", manifests()).values():
         pod = deployment["spec"]["template"]["spec"]
