@@ -186,7 +186,9 @@ def test_one_replica_has_no_budget_and_no_election_no_lease() -> None:
 
 def test_each_pod_can_be_reported_with_its_queue() -> None:
     def flags(*values: str) -> list[str]:
-        (container,) = of("Deployment", manifests(*values))["volcano-scheduler"]["spec"]["template"]["spec"]["containers"]
+        (container,) = of("Deployment", manifests(*values))["volcano-scheduler"]["spec"]["template"]["spec"][
+            "containers"
+        ]
         return [flag for flag in container["args"] if flag.startswith("--metrics-")]
 
     assert flags() == []

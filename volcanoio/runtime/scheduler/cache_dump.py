@@ -7,8 +7,10 @@ objects, with the fields that scheduling reads.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import anyio.to_thread
 import msgspec
@@ -25,18 +27,30 @@ async def write_dump(informers: Iterable[Informer], directory: Path, *, now: flo
 
 
 def _write(path: Path, held: Sequence[tuple[Kind, Sequence[ApiObject]]]) -> Path:
-    """Write a file beside the final one, then move it, so that no reader sees a part of it."""
-    part = path.with_suffix(".part")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(b'{"apiVersion":"v1","kind":"List","items":[')
-        separator = b"\n"
-        for kind, objects in held:
-            head = b'{"apiVersion":%b,"kind":%b,' % (
-                msgspec.json.encode(kind.api_version),
-                msgspec.json.encode(kind.kind),
-            )
-            for item in objects:
-                file.write(separator + head + msgspec.json.encode(item)[1:])
-                separator = b",\n"
-        file.write(b"\n]}\n")
-    return part.replace(path)
+    """Write a file beside the final one, then move it, so that no reader sees a part of it.
+
+    The directory may be /tmp: the first file is a new one with a random name, no link that another user put there.
+    """
+    descriptor, part = tempfile.mkstemp(prefix=f"{path.stem}.", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            _write_list(file, held)
+        return Path(part).replace(path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def _write_list(file: BinaryIO, held: Sequence[tuple[Kind, Sequence[ApiObject]]]) -> None:
+    """Write the objects as a List."""
+    file.write(b'{"apiVersion":"v1","kind":"List","items":[')
+    separator = b"\n"
+    for kind, objects in held:
+        head = b'{"apiVersion":%b,"kind":%b,' % (
+            msgspec.json.encode(kind.api_version),
+            msgspec.json.encode(kind.kind),
+        )
+        for item in objects:
+            file.write(separator + head + msgspec.json.encode(item)[1:])
+            separator = b",\n"
+    file.write(b"\n]}\n")
