@@ -127,7 +127,7 @@ def run_webhooks(**given: Any) -> int:
     """Run the admission until a signal; returns the exit code. Raises CommandError."""
     set_up_logs(given)
     files = _certificate_files(given)
-    connection, component = _component("volcano-admission", given, metrics="healthz_address")
+    connection, component = _component("volcano-admission", given, tls=files, metrics="healthz_address")
     gates = gates_of(given["feature_gates"])
     for note in gate_notes(gates, tuple(FeatureGate)):
         _log.info("flag without effect", note=note)
