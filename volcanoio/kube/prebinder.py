@@ -85,7 +85,10 @@ class PreBinder:
             if isinstance(error, NotFound):
                 return 404, f'PodGroup "{namespace}/{name}" is gone'
             return (error.code if error else 0), f'reading PodGroup "{namespace}/{name}": {error}'
-        stored = _STORED.decode(outcome.response.body)
+        try:
+            stored = _STORED.decode(outcome.response.body)
+        except msgspec.DecodeError as error:
+            return 0, f'reading PodGroup "{namespace}/{name}": its content cannot be decoded: {error}'
         if stored.metadata.uid != group.metadata.uid:
             return 404, f'PodGroup "{namespace}/{name}" was replaced by another of its name'
         if stored.spec != group.spec:

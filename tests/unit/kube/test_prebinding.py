@@ -310,3 +310,10 @@ async def test_no_pod_is_bound_by_an_outdated_pod_group(stored: Manifest | None,
     assert server.bound == []
     refused = [event for event in outcomes if isinstance(event, BindRefused)]
     assert [(event.code, event.reason, event.message) for event in refused] == [(code, "PodGroupChanged", message)] * 2
+
+
+async def test_a_pod_group_that_cannot_be_read_refuses_the_gang_and_ends_nothing() -> None:
+    server = GroupServer({**pod_group(2), "spec": "none"})
+    outcomes = await server.submit(pod_group(2))
+    assert server.bound == []
+    assert all(isinstance(event, BindRefused) and "cannot be decoded" in event.message for event in outcomes)
