@@ -2,7 +2,9 @@
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from heapq import nsmallest
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -51,11 +53,29 @@ def pluralize(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-def suggestion(word: str, known: Sequence[str]) -> str:
-    """Return `; did you mean "x"?` for a near miss, else the list of valid values."""
-    if close := difflib.get_close_matches(word, known, n=1, cutoff=0.6):
-        return f'; did you mean "{close[0]}"?'
-    return f"; valid values: {', '.join(sorted(known))}" if known else ""
+MOST_COMPARED, LONGEST_COMPARED = 500, 64
+"""Most words that a misspelled one is compared with, and the longest ones: comparing is quadratic in the length."""
+_SHOWN, _FEW = 40, 10
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters: longer ones end with `…`."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def few(names: Collection[str], most: int = _FEW) -> str:
+    """Return the first names in their order, and how many more there are: `a, b and 7 more`."""
+    shown = ", ".join(shortened(name, LONGEST_COMPARED) for name in nsmallest(most, names))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def suggestion(word: str, known: Collection[str]) -> str:
+    """Return `; did you mean "x"?` for a near miss, else the list of valid values, of very many the first few."""
+    if len(known) <= MOST_COMPARED and len(word) <= LONGEST_COMPARED:
+        short = [name for name in known if len(name) <= LONGEST_COMPARED]
+        if close := difflib.get_close_matches(word, short, n=1, cutoff=0.6):
+            return f'; did you mean "{close[0]}"?'
+    return f"; valid values: {few(known, _SHOWN if len(known) <= _SHOWN else _FEW)}" if known else ""
 
 
 def parse_annotation(text: str, owner: str, example: str) -> dict[str, Any]:
@@ -139,9 +159,9 @@ def parse_flags(
     This raises where Go stops reading: at a word that is no flag, an unknown flag or a value of the wrong type.
     """
     result = dict(defaults)
-    rest = list(arguments)
+    rest = deque(arguments)
     while rest:
-        word = rest.pop(0)
+        word = rest.popleft()
         if (match := _FLAG.fullmatch(word)) is None:
             raise ArgumentError(f'{owner}: "{word}" is not a flag; write --name=value')
         name, text = match["name"], match["value"]
@@ -151,7 +171,7 @@ def parse_flags(
         if text is None and not isinstance(default, bool):
             if not rest:
                 raise ArgumentError(f"{owner}: --{name} needs a value")
-            text = rest.pop(0)
+            text = rest.popleft()
         result[name] = _flag_value(default, name, text, owner)
     return result
 
@@ -169,7 +189,7 @@ def _flag_value(default: str | int | bool, name: str, text: str | None, owner: s
         return _GO_BOOLEANS[text]
     assert text is not None
     if isinstance(default, int):
-        if not re.fullmatch(r"[+-]?[0-9]+", text):
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
             raise ArgumentError(f'{owner}: --{name} takes a whole number, not "{text}"')
         return int(text)
     return text

@@ -14,6 +14,8 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
 
 HIGHEST_PORT = 65535
+MOST_FLAGS = 64
+"""Arguments among which the first invalid one is looked for; no plugin has as many."""
 
 
 class OwnedObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,11 +84,12 @@ class JobPlugin:
 def lenient_plugin(factory: Callable[[Sequence[str]], JobPlugin], arguments: Sequence[str]) -> tuple[JobPlugin, str]:
     """Construct the plugin of a stored Job; also return why some of its arguments are ignored, "" if none are.
 
-    As in Volcano, where Go stops reading flags at the first invalid one: that one and those after it are ignored.
-    Raises what the constructor raises without arguments.
+    As in Volcano, where Go stops reading flags at the first invalid one: that one and those after it are ignored; of
+    very many arguments, all after number `MOST_FLAGS`. Raises what the constructor raises without arguments.
     """
     why = ""
-    for number in range(len(arguments), 0, -1):
+    numbers = range(min(len(arguments), MOST_FLAGS), 0, -1)
+    for number in numbers if len(arguments) <= MOST_FLAGS else (len(arguments), *numbers):
         try:
             plugin = factory(tuple(arguments[:number]))
         except (ArgumentError, PluginArgumentError) as error:

@@ -27,6 +27,8 @@ _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m":
 _PART_PATTERN = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)"
 _DURATION = re.compile(rf"(?:{_PART_PATTERN})+")
 _DURATION_PART = re.compile(_PART_PATTERN)
+_MAX_LENGTH = 128
+"""Characters of a duration; matching the pattern is quadratic in the digits of a number without a unit."""
 _SHOWN = 64
 """Characters of an invalid text that messages contain."""
 
@@ -43,7 +45,7 @@ def parse_duration(text: str) -> float:
     """Return a duration of zero or more in seconds; raises DurationError with the rule."""
     if (text := text.strip()) == "0":
         return 0.0
-    if _DURATION.fullmatch(text) is None:
+    if len(text) > _MAX_LENGTH or _DURATION.fullmatch(text) is None:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
         msg = f"{shown!r} is not a duration; write numbers with units (ms, s, m, h), such as 30s, 250ms or 1m30s"
         raise DurationError(msg)

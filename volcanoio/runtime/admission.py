@@ -103,7 +103,7 @@ class InProcessAdmission:
             return Reply(allowed=False, code=500, message=f"admission cannot read what it needs: {error}; try again")
         if not answer.allowed:
             message = f'admission webhook "{webhook_name(asked.resource)}" denied the request: '
-            return Reply(allowed=False, message=message + denial_text(answer.messages), warnings=answer.warnings)
+            return Reply(allowed=False, message=message + denial_text(answer), warnings=answer.warnings)
         changed = answer.object if answer.object != request.object else None
         return Reply(object=changed, warnings=answer.warnings)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from volcanoio.framework.arguments import parse_flags
-from volcanoio.framework.jobpods import append_to_list, host_of
+from volcanoio.framework.jobpods import append_to_list, containers, host_of
 from volcanoio.framework.jobs import JobPlugin, parse_port
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, JobSpec, TaskSpec
@@ -35,9 +35,12 @@ class TensorflowPlugin(JobPlugin):
         self._cached: tuple[JobSpec, str] | None = None
 
     def problems(self, job: Job) -> Sequence[str]:
-        """Refuse a cluster that is too large for TF_CONFIG."""
+        """Refuse a cluster that is too large for TF_CONFIG, of tasks with as many containers the longest name."""
+        longest: dict[int, TaskSpec] = {}
+        for task in sorted(job.spec.tasks, key=lambda task: len(task.name)):
+            longest[sum(1 for _ in containers(task.template))] = task
         found = []
-        for task in job.spec.tasks:
+        for task in longest.values():
             text = self._config(job, task, max(0, task.replicas - 1))
             if not (fits_variable(VARIABLE, text) and fits_pod(task.template, text)):
                 found.append(

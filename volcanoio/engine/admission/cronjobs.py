@@ -92,5 +92,6 @@ def _check_template(cron: CronJob, lookup: AdmissionLookup, settings: AdmissionS
         findings.warn("spec.jobTemplate." + warning.partition(": ")[0], warning.partition(": ")[2], "so for each run")
     for message in found.messages:
         findings.refuse_line(f"spec.jobTemplate.{message}", "no run of this CronJob could start")
+    findings.left_out += found.left_out
     for message in of_queue.messages:
         findings.warn("spec.jobTemplate." + message.partition(": ")[0], message.partition(": ")[2], "runs wait for it")

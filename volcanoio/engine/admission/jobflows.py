@@ -6,7 +6,6 @@ Templates are not checked: they may be created later, and problems with a job ar
 from volcanoio.engine.admission.request import Findings, decode
 from volcanoio.engine.admission.topology import job_topologies, refuse_hard, warn_about_job_topologies
 from volcanoio.engine.flows.dependencies import PROBE_PHASES, graph_problems
-from volcanoio.framework.arguments import suggestion
 from volcanoio.model.batch import Job
 from volcanoio.model.flow import Flow, FlowProbe, JobFlow
 from volcanoio.model.validation.dns_names import qualified_rule
@@ -31,6 +30,7 @@ def check_job_flow(flow: JobFlow, findings: Findings) -> None:
                 warn_about_job_topologies(job, found)
             for message in found.messages:
                 findings.refuse_line(f"{where}.patch.{message.replace('spec.', 'jobSpec.', 1)}", "fix the patch")
+            findings.left_out += found.left_out
             for warning in found.warnings:
                 field, _, rule = warning.replace("spec.", "jobSpec.", 1).partition(": ")
                 findings.warn(f"{where}.patch.{field}", rule, "so for the flow's job")
@@ -49,5 +49,5 @@ def _check_probe(part: Flow, probe: FlowProbe, where: str, findings: Findings) -
                 findings.refuse(f"{where}.{name}[{number}].port", f"{port} is not a port", "give 1 to 65535")
     for number, status in enumerate(probe.task_status_list):
         if status.phase not in PROBE_PHASES:
-            rule = f'"{status.phase}" is not a phase of a pod{suggestion(status.phase, sorted(PROBE_PHASES))}'
+            rule = f'"{status.phase}" is not a phase of a pod{findings.hint(status.phase, PROBE_PHASES)}'
             findings.refuse(f"{where}.taskStatusList[{number}].phase", rule)

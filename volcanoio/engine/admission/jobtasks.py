@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from volcanoio.engine.admission.request import Findings
-from volcanoio.framework.arguments import suggestion
+from volcanoio.framework.arguments import few, shortened
 from volcanoio.model import quantity
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import POLICY_EVENTS, Job, JobAction, JobEvent, LifecyclePolicy, NetworkTopology, TaskSpec
@@ -40,9 +40,8 @@ def check_policies(policies: Sequence[LifecyclePolicy], path: str, findings: Fin
 
 def _check_event(event: str, seen: set[str], path: str, findings: Findings) -> None:
     if event not in POLICY_EVENTS:
-        findings.refuse(
-            path, f'Invalid value: "{event}": invalid policy event', _valid_values("events", event, POLICY_EVENTS)
-        )
+        rule = f'Invalid value: "{event}": invalid policy event'
+        findings.refuse(path, rule, _valid_values("events", event, POLICY_EVENTS, findings))
     elif event in seen:
         findings.refuse(path, f"duplicate event {event} across different policy", "keep one policy for each event")
     seen.add(event)
@@ -59,12 +58,12 @@ def _check_exit_code(code: int, seen: set[int], path: str, findings: Findings) -
 def _check_action(policy: LifecyclePolicy, path: str, findings: Findings) -> None:
     if policy.action not in ACTIONS:
         rule = f'Invalid value: "{policy.action}": invalid policy action'
-        findings.refuse(f"{path}.action", rule, _valid_values("actions", policy.action, ACTIONS))
+        findings.refuse(f"{path}.action", rule, _valid_values("actions", policy.action, ACTIONS, findings))
 
 
-def _valid_values(what: str, word: str, values: Sequence[str]) -> str:
+def _valid_values(what: str, word: str, values: Sequence[str], findings: Findings) -> str:
     """Return the probable intention, and the list that Volcano gives."""
-    hint = suggestion(word, values).removeprefix("; ")
+    hint = findings.hint(word, values).removeprefix("; ")
     meant = f"{hint} " if hint.startswith("did you mean") else ""
     return f"{meant}valid {what} are [{' '.join(values)}]"
 
@@ -75,38 +74,46 @@ _DAG_RULE = "job has dependencies between tasks, but doesn't form a directed acy
 def check_dependencies(tasks: Sequence[TaskSpec], findings: Findings) -> None:
     """Refuse missing dependencies and cycles."""
     names = {task.name for task in tasks}
-    edges = {task.name: task.depends_on.name for task in tasks if task.depends_on is not None}
+    advice = f"use one of {few(names)}"
+    edges: dict[str, tuple[str, ...]] = {}
     is_valid = True
     for index, task in enumerate(tasks):
-        for missing in [name for name in edges.get(task.name, ()) if name not in names]:
-            is_valid = False
-            findings.refuse(
-                f"spec.tasks[{index}].dependsOn.name",
-                f'{_DAG_RULE}: there is no task "{missing}"',
-                f"use one of {', '.join(sorted(names))}",
-            )
+        edges[task.name] = wanted = task.depends_on.name if task.depends_on is not None else ()
+        for missing in wanted:
+            if missing not in names:
+                is_valid = False
+                rule = f'{_DAG_RULE}: there is no task "{shortened(missing, MAX_POD_NAME_LENGTH)}"'
+                findings.refuse(f"spec.tasks[{index}].dependsOn.name", rule, advice)
     if is_valid and (circle := find_cycle(edges)):
-        findings.refuse("spec.tasks", f"{_DAG_RULE}: {' → '.join(circle)}", "remove one of these dependencies")
+        findings.refuse("spec.tasks", f"{_DAG_RULE}: {format_cycle(circle)}", "remove one of these dependencies")
 
 
 def find_cycle(edges: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the nodes of one cycle, the first again at the end; [] when there is none. Without recursion."""
+    """Return the nodes of one cycle, the first again at the end; [] when there is none. Linear, without recursion."""
     done: set[str] = set()
     for start in edges:
-        path: list[str] = []
+        path: dict[str, None] = {}
+        """The nodes from `start` to the current one."""
         stack: list[tuple[str, bool]] = [(start, False)]
         while stack:
             node, leaving = stack.pop()
             if leaving:
-                path.pop()
+                del path[node]
                 done.add(node)
             elif node in path:
-                return [*path[path.index(node) :], node]
+                names = list(path)
+                return [*names[names.index(node) :], node]
             elif node not in done:
-                path.append(node)
+                path[node] = None
                 stack.append((node, True))
                 stack += [(after, False) for after in reversed(edges.get(node, ()))]
     return []
+
+
+def format_cycle(circle: Sequence[str], most: int = 20) -> str:
+    """Return a cycle as `a → b → a`; of a long one the first nodes."""
+    shown = " → ".join(shortened(name, MAX_POD_NAME_LENGTH) for name in circle[:most])
+    return shown if len(circle) <= most else f"{shown} → … ({len(circle) - most} more)"
 
 
 MAX_POD_NAME_LENGTH = 63

@@ -3,17 +3,22 @@
 Source: Volcano, pkg/webhooks/admission/queues. A new queue without a state counts as Open.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import cached_property
+from operator import itemgetter
 
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Findings
-from volcanoio.framework.arguments import suggestion
+from volcanoio.framework.arguments import few, shortened, suggestion
 from volcanoio.model import kinds, names, quantity
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import ResourceList
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue, QueueState
 
 QUEUE_PATH = "spec.queue"
+_QUOTED = 200
+"""Characters of a hierarchy that a message quotes."""
 
 
 def not_found(queue: str) -> str:
@@ -24,8 +29,8 @@ def not_found(queue: str) -> str:
 def check_open(name: str, lookup: AdmissionLookup, findings: Findings, *, what: str) -> Queue | None:
     """Return the queue if it exists, and refuse one that is not open; `what` is "job" or "PodGroup"."""
     if not isinstance(queue := lookup.get(kinds.QUEUE, name), Queue):
-        known = sorted(other.metadata.name for other in lookup.all(kinds.QUEUE))
-        hint = suggestion(name, [other for other in known if other != names.ROOT_QUEUE])
+        known = (other.metadata.name for other in lookup.all(kinds.QUEUE))
+        hint = suggestion(name, sorted(other for other in known if other != names.ROOT_QUEUE))
         sought = "job queue" if what == "job" else "queue"
         rule = f"unable to find {sought}: {not_found(name)}{hint}"
         findings.refuse(QUEUE_PATH, rule, f"create it first (vcctl queue create -n {name})")
@@ -55,7 +60,7 @@ def check_job_queue(name: str, lookup: AdmissionLookup, findings: Findings) -> N
         findings.refuse(
             QUEUE_PATH,
             f"can only submit job to leaf queue, queue `{name}` has {len(children)} child queues",
-            f"choose one of them: {', '.join(sorted(children))}",
+            f"choose one of them: {few(children)}",
         )
 
 
@@ -179,16 +184,19 @@ def _check_hierarchy(queue: Queue, others: Iterable[Queue], findings: Findings) 
             f"{names.HIERARCHY} must have the same length with {names.HIERARCHY_WEIGHTS}",
             "give each part of the path one weight, such as root/a and 1/2",
         )
+    all_weights = shortened(weights, _QUOTED)
     for weight in weights.split("/"):
         if rule := _weight_rule(weight):
             path_of_weights = f"metadata.annotations[{names.HIERARCHY_WEIGHTS}]"
-            findings.refuse(path_of_weights, f"{weight} in the {weights} {rule}", "write such as 1/2/0.5")
+            findings.refuse(path_of_weights, f"{weight} in the {all_weights} {rule}", "write such as 1/2/0.5")
+    below = f"{hierarchy}/"
     for other in others:
         theirs = other.metadata.annotations.get(names.HIERARCHY, "")
-        if other.metadata.name != queue.metadata.name and hierarchy and theirs.startswith(f"{hierarchy}/"):
+        if other.metadata.name != queue.metadata.name and hierarchy and theirs.startswith(below):
             findings.refuse(
                 path,
-                f"{hierarchy} is not allowed to be in the sub path of {theirs} of queue {other.metadata.name}",
+                f"{shortened(hierarchy, _QUOTED)} is not allowed to be in the sub path of {shortened(theirs, _QUOTED)} "
+                f"of queue {other.metadata.name}",
                 "queues are leaves of this hierarchy; choose a path of its own",
             )
 
@@ -216,7 +224,14 @@ class QueueTree:
 
     def children(self, name: str) -> list[Queue]:
         """Return the queues directly below, sorted by name."""
-        return [queue for _, queue in sorted(self.queues.items()) if self.parent_of(queue) == name]
+        return self._children.get(name, [])
+
+    @cached_property
+    def _children(self) -> dict[str, list[Queue]]:
+        found: dict[str, list[Queue]] = {}
+        for _, queue in sorted(self.queues.items()):
+            found.setdefault(self.parent_of(queue), []).append(queue)
+        return found
 
     def ancestors(self, queue: Queue) -> Iterator[Queue]:
         """Iterate from the parent up to the root, without it; stops at a missing parent or a cycle."""
@@ -326,7 +341,7 @@ def check_deletion(
     if children := [child.metadata.name for child in tree.children(name)]:
         findings.refuse(
             path,
-            f"queue {name} can not be deleted because it has {len(children)} child queues: {', '.join(children)}",
+            f"queue {name} can not be deleted because it has {len(children)} child queues: {few(children)}",
             "delete or move them first",
         )
     if not findings.messages:
@@ -342,7 +357,7 @@ def _warn_of_unfinished_groups(name: str, groups: Iterable[PodGroup], findings: 
             started = phase in (PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN)
             (running if started else waiting).append(_owner_of(group))
     counted = ((waiting, "waiting"), (running, "running"))
-    if left := [f"{len(found)} {what} ({_some_names(found)})" for found, what in counted if found]:
+    if left := [f"{len(found)} {what} ({few(found, 5)})" for found, what in counted if found]:
         advice = "what waits stays pending until a queue of that name exists again"
         findings.warn("metadata.name", f"queue {name} still has {' and '.join(left)}", advice)
 
@@ -355,36 +370,36 @@ def _owner_of(group: PodGroup) -> str:
     return f"PodGroup {meta.key}"
 
 
-def _some_names(names_: list[str], most: int = 5) -> str:
-    shown = ", ".join(sorted(names_)[:most])
-    return shown if len(names_) <= most else f"{shown} and {len(names_) - most} more"
-
-
 def _check_children_capability(queue: Queue, tree: QueueTree, findings: Findings) -> None:
-    for resource, amount in sorted(queue.spec.capability.items()):
-        for owner, required in _descendant_capabilities(queue.metadata.name, resource, tree):
-            if _amount(required) > _amount(amount):
-                findings.refuse(
-                    f"spec.capability.{resource}",
-                    f"queue {queue.metadata.name} capability[{resource}]={amount} is smaller than its descendants' max "
-                    f"capability={required}",
-                    f"raise it, or lower that of queue {owner} first",
-                )
+    """Check the first capability that each branch below defines for a resource."""
+    own = queue.spec.capability
+    too_much = [
+        (resource, required, below.metadata.name)
+        for below, hidden in _descendants(queue.metadata.name, tree)
+        for resource, required in below.spec.capability.items()
+        if resource in own
+        and _amount(required) > _amount(own[resource])
+        and not any(resource in above.spec.capability for above in hidden)
+    ]
+    for resource, required, name in sorted(too_much, key=itemgetter(0)):
+        findings.refuse(
+            f"spec.capability.{resource}",
+            f"queue {queue.metadata.name} capability[{resource}]={own[resource]} is smaller than its descendants' max "
+            f"capability={required}",
+            f"raise it, or lower that of queue {name} first",
+        )
 
 
-def _descendant_capabilities(name: str, resource: str, tree: QueueTree) -> Iterator[tuple[str, str | int | float]]:
-    """Iterate over the first capability that each branch below defines for a resource."""
-    waiting = tree.children(name)
+def _descendants(name: str, tree: QueueTree) -> Iterator[tuple[Queue, tuple[Queue, ...]]]:
+    """Iterate by level over the queues below a queue, each with those between the two."""
+    waiting: deque[tuple[Queue, tuple[Queue, ...]]] = deque((child, ()) for child in tree.children(name))
     seen = {name}
     while waiting:
-        queue = waiting.pop(0)
-        if queue.metadata.name in seen:
-            continue
-        seen.add(queue.metadata.name)
-        if resource in queue.spec.capability:
-            yield queue.metadata.name, queue.spec.capability[resource]
-        else:
-            waiting += tree.children(queue.metadata.name)
+        queue, between = waiting.popleft()
+        if queue.metadata.name not in seen:
+            seen.add(queue.metadata.name)
+            yield queue, between
+            waiting += ((child, (*between, queue)) for child in tree.children(queue.metadata.name))
 
 
 def _check_sums(parent: Queue, called: str, tree: QueueTree, findings: Findings) -> None:

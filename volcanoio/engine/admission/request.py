@@ -3,13 +3,14 @@
 Each problem is one line with the field, the rule and the next step; all problems of an object are reported together.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from volcanoio.engine.admission.resource_groups import ResourceGroup
+from volcanoio.framework.arguments import shortened, suggestion
 from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model import names, times
 from volcanoio.model.base import ApiObject, Manifest
@@ -17,6 +18,10 @@ from volcanoio.model.kinds import Kind
 
 MAX_QUEUE_DEPTH = 5
 """Default maximum depth of the queue tree."""
+MOST_FINDINGS, MOST_HINTS = 50, 5
+"""Most problems that are reported together, and how many of them come with a suggestion."""
+_LONGEST = 1000
+"""Characters of a rule and of its advice; the field has a quarter of it."""
 
 
 class Operation(StrEnum):
@@ -56,11 +61,15 @@ class Read(NamedTuple):
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """The result. `object` is the one to store, with defaults; `messages` are the problems, one line each."""
+    """The result. `object` is the one to store, with defaults.
+
+    `messages` are the problems, one line each; `left_out` is how many more there are.
+    """
 
     allowed: bool
     object: Manifest | None = None
     messages: tuple[str, ...] = ()
+    left_out: int = 0
     warnings: tuple[str, ...] = ()
 
 
@@ -108,27 +117,40 @@ class Findings:
     """Collects problems and warnings, so that all are reported together.
 
     With `strict`, objects that only Volcano's newest admission refuses are refused instead of accepted with a warning.
+    An object of the largest accepted size can have very many problems: of each sort the first `MOST_FINDINGS` are kept,
+    the others counted in `left_out`, and long texts are shortened.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
         self.messages: list[str] = []
         self.warnings: list[str] = []
+        self.left_out = 0
         self._strict = strict
+        self._hints = 0
 
     def refuse(self, field: str, rule: str, advice: str = "") -> None:
         """Add a problem: `field: rule; advice`."""
-        self.messages.append(_line(field, rule, advice))
+        if len(self.messages) < MOST_FINDINGS:
+            self.messages.append(_line(field, rule, advice))
+        else:
+            self.left_out += 1
 
     def refuse_line(self, problem: str, advice: str) -> None:
         """Add a problem that already names its field."""
-        self.messages.append(f"{problem}; {advice}")
+        field, _, rule = problem.partition(": ")
+        self.refuse(field, rule or "invalid", advice)
+
+    def hint(self, word: str, known: Collection[str]) -> str:
+        """Return a `suggestion` for one of the first misspelled words, "" for further ones: each costs comparisons."""
+        self._hints += 1
+        return suggestion(word, known) if self._hints <= MOST_HINTS else ""
 
     def check_duration(self, field: str, text: str | None) -> None:
         """Refuse an invalid duration: Volcano cannot read such an object either."""
         try:
             times.parse_duration("0" if text is None else text)
         except times.DurationError as error:
-            self.messages.append(f"{field}: {error}")
+            self.refuse(field, str(error))
 
     def warn_unless_strict(self, field: str, rule: str, meaning: str, advice: str) -> None:
         """Warn, with the meaning that is assumed; refuse when strict."""
@@ -139,11 +161,13 @@ class Findings:
 
     def warn(self, field: str, rule: str, advice: str) -> None:
         """Warn, also when strict."""
-        self.warnings.append(_line(field, rule, advice))
+        if len(self.warnings) < MOST_FINDINGS:
+            self.warnings.append(_line(field, rule, advice))
 
 
 def _line(field: str, rule: str, advice: str) -> str:
-    return f"{field}: {rule}; {advice}" if advice else f"{field}: {rule}"
+    line = f"{shortened(field, _LONGEST // 4)}: {shortened(rule, _LONGEST)}"
+    return f"{line}; {shortened(advice, _LONGEST)}" if advice else line
 
 
 ObjectType = TypeVar("ObjectType", bound=ApiObject)

@@ -49,6 +49,8 @@ from volcanoio.model.names import DEFAULT_QUEUE
 from volcanoio.model.nodes import HyperNode
 from volcanoio.model.scheduling import PodGroup, Queue
 
+_LONGEST_NAME = 253
+"""Characters of a name that API servers accept."""
 Default: TypeAlias = Callable[[Manifest, ReviewRequest, AdmissionLookup, AdmissionSettings], None]
 """Sets defaults of a manifest in place."""
 Validate: TypeAlias = Callable[[ReviewRequest, AdmissionLookup, AdmissionSettings, Findings], None]
@@ -67,13 +69,19 @@ def review(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionS
     """Default, then validate. The request's object is not changed in place."""
     if (row := TABLE.get((request.resource, request.operation))) is None:
         return Review(allowed=True, object=request.object)
-    defaulted = with_defaults(request, lookup, settings)
     findings = Findings(strict=settings.strict)
+    metadata = (request.object or {}).get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if isinstance(name, str) and len(name) > _LONGEST_NAME:  # rules of the parts repeat the name
+        findings.refuse("metadata.name", f"must be no more than {_LONGEST_NAME} characters", "choose a shorter name")
+        return Review(allowed=False, object=request.object, messages=tuple(findings.messages))
+    defaulted = with_defaults(request, lookup, settings)
     row.validate(defaulted, lookup, settings, findings)
     return Review(
         allowed=not findings.messages,
         object=defaulted.object,
         messages=tuple(findings.messages),
+        left_out=findings.left_out,
         warnings=tuple(findings.warnings),
     )
 

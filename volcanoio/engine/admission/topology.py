@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import re2
 
 from volcanoio.engine.admission.request import Findings
+from volcanoio.framework.arguments import shortened
 from volcanoio.model import names
 from volcanoio.model.batch import Job, NetworkTopology
 from volcanoio.model.nodes import HyperNode
@@ -18,6 +19,9 @@ TOPOLOGY_ANNOTATIONS = frozenset({names.TOPOLOGY_MODE, names.TOPOLOGY_HIGHEST_TI
 """Annotations of pods about topologies; pods with none of these need no review."""
 _RE2 = re2.Options()
 _RE2.log_errors = False
+_RE2.max_mem = 1 << 20
+MOST_PATTERNS = 100
+"""Different regular expressions in one HyperNode."""
 _NO_EFFECT = ("accepted, but not considered yet", "the pods are placed and kept as without it")
 
 
@@ -89,16 +93,29 @@ def _topology_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_hyper_node(node: HyperNode, findings: Findings) -> None:
-    """Check that a HyperNode has members, and that their patterns are regular expressions of Go."""
+    """Check that a HyperNode has members, and that their patterns are regular expressions of Go.
+
+    Compiling a pattern can take milliseconds, so their number is limited, and the memory for each.
+    """
     if not node.spec.members:
         findings.refuse("spec.members", "member must have at least one", "name the nodes or HyperNodes in it")
-    for index, member in enumerate(node.spec.members):
-        match = member.selector.regex_match
-        if match is None:
-            continue
-        try:
-            re2.compile(match.pattern, _RE2)
-        except re2.error as error:
-            rule = f'"{match.pattern}" is not a regular expression: {error.args[0].decode()}'
+    matches = (member.selector.regex_match for member in node.spec.members)
+    patterns = {index: match.pattern for index, match in enumerate(matches) if match is not None}
+    if len(set(patterns.values())) > MOST_PATTERNS:
+        rule = f"there are {len(patterns)} regular expressions, and at most {MOST_PATTERNS} are allowed"
+        findings.refuse("spec.members", rule, "name nodes by exactMatch or labelMatch, or by fewer patterns")
+        return
+    wrong = {pattern: problem for pattern in set(patterns.values()) if (problem := _pattern_problem(pattern))}
+    for index, pattern in patterns.items():
+        if pattern in wrong:
+            rule = f'"{shortened(pattern, 200)}" is not a regular expression: {wrong[pattern]}'
             path = f"spec.members[{index}].selector.regexMatch.pattern"
             findings.refuse(path, rule, "see github.com/google/re2/wiki/Syntax")
+
+
+def _pattern_problem(pattern: str) -> str:
+    try:
+        re2.compile(pattern, _RE2)
+    except re2.error as error:
+        return str(error.args[0].decode())
+    return ""

@@ -7,6 +7,7 @@ succeeded.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -49,6 +50,8 @@ CHECK_PERIOD = 5.0
 """Seconds from the end of a round of checks to the next."""
 MAX_PARALLEL_CHECKS = 16
 """Checks that are sent at once."""
+_REPORTED = 5
+"""Problems with the graph that are recorded as Events; the flow waits for all to be fixed."""
 STARTING_PHASES = ("", FlowPhase.PENDING, FlowPhase.RUNNING)
 """Phases in which jobs are created."""
 PHASE_COUNTERS: Mapping[str, str] = {
@@ -102,7 +105,7 @@ def _can_send(state: JobFlowState, key: str, now: float) -> bool:
 
 def _start_jobs(state: JobFlowState, flow: JobFlow, view: View) -> Plan:
     effects: list[Effect] = []
-    if problems := graph_problems(flow.spec.flows):
+    if problems := list(islice(graph_problems(flow.spec.flows), _REPORTED)):
         for field, rule in problems:
             state, records = flow_warning_once(
                 state, flow, "InvalidJobFlow", field, f"{field}: {rule}; nothing starts before"

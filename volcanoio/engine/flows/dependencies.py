@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from volcanoio.engine.admission.jobtasks import find_cycle
+from volcanoio.engine.admission.jobtasks import find_cycle, format_cycle
 from volcanoio.engine.flows.jobs import job_name
 from volcanoio.engine.jobs.pods.manifests import pod_name
 from volcanoio.framework.arguments import suggestion
@@ -22,29 +22,34 @@ from volcanoio.model.core import Pod
 from volcanoio.model.flow import Flow, FlowProbe, HttpGet, JobFlow, TaskStatusProbe, TcpSocket
 
 NOT_DAG_MESSAGE = "jobflow Flow is not DAG"
+_SUGGESTIONS = 5
 
 
-def graph_problems(flows: Sequence[Flow]) -> list[tuple[str, str]]:
-    """Return field and rule of every problem with the names and dependencies of flows."""
-    names = [flow.name for flow in flows]
-    problems = [
-        ("spec.flows", f'flow "{name}" is named {count} times; each makes one job, so its name must be unique')
-        for name, count in Counter(names).items()
-        if count > 1
-    ]
-    edges = {flow.name: flow.depends_on.targets for flow in flows if flow.depends_on is not None}
-    for number, flow in enumerate(flows):
-        problems += [
-            (
-                f"spec.flows[{number}].dependsOn.targets",
-                f"{NOT_DAG_MESSAGE}: vertex is not defined: {target}{suggestion(target, sorted(set(names)))}",
+def graph_problems(flows: Sequence[Flow]) -> Iterator[tuple[str, str]]:
+    """Iterate over field and rule of the problems with the names and dependencies of flows; a cycle comes alone.
+
+    The work is linear in the size of the flows: only the first unknown targets get a suggestion.
+    """
+    counts = Counter(flow.name for flow in flows)
+    for name, count in counts.items():
+        if count > 1:
+            yield (
+                "spec.flows",
+                f'flow "{name}" is named {count} times; each makes one job, so its name must be unique',
             )
-            for target in edges.get(flow.name, ())
-            if target not in names
-        ]
-    if not problems and (circle := find_cycle(edges)):
-        problems.append(("spec.flows", f"{NOT_DAG_MESSAGE}: {' → '.join(circle)}; remove one of these dependencies"))
-    return problems
+    targets = [flow.depends_on.targets if flow.depends_on is not None else () for flow in flows]
+    unknown = 0
+    for number, wanted in enumerate(targets):
+        for target in wanted:
+            if target not in counts:
+                unknown += 1
+                hint = suggestion(target, counts) if unknown <= _SUGGESTIONS else ""
+                rule = f"{NOT_DAG_MESSAGE}: vertex is not defined: {target}{hint}"
+                yield f"spec.flows[{number}].dependsOn.targets", rule
+    if unknown or len(counts) < len(flows):
+        return
+    if circle := find_cycle({flow.name: wanted for flow, wanted in zip(flows, targets, strict=True)}):
+        yield "spec.flows", f"{NOT_DAG_MESSAGE}: {format_cycle(circle)}; remove one of these dependencies"
 
 
 PROBE_PHASES: Mapping[str, tuple[str, ...]] = {

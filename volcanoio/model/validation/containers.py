@@ -2,19 +2,18 @@
 
 import re
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from volcanoio.model import quantity
 from volcanoio.model.base import Manifest
-from volcanoio.model.validation.dns_names import label_rule, qualified_rule
+from volcanoio.model.validation.dns_names import cached_by_text, label_rule, qualified_rule
 from volcanoio.model.validation.field_errors import FieldError, duplicate, forbidden, invalid, required, unsupported
 
 _STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-@lru_cache(maxsize=4096)
+@cached_by_text(4096)
 def _parse_amount(text: str) -> Fraction | None:
     try:
         return quantity.parse(text)
@@ -22,7 +21,7 @@ def _parse_amount(text: str) -> Fraction | None:
         return None
 
 
-@lru_cache(maxsize=1024)
+@cached_by_text(1024)
 def _name_rule(name: str) -> str:
     if name in _STANDARD_RESOURCES or name.startswith("hugepages-"):
         return ""
@@ -97,7 +96,7 @@ _PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9]|-(?!-))*(?<!-
 _PORT_RULE = "must be between 1 and 65535, inclusive"
 
 
-@lru_cache(maxsize=8192)
+@cached_by_text(8192)
 def _is_env_name(name: str) -> bool:
     return _ENV_NAME(name) is not None
 

@@ -4,8 +4,9 @@ Results are cached: the same few names and labels occur in every pod of a job.
 """
 
 import re
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 from volcanoio.model.selectors import LABEL_VALUE, QUALIFIED, SUBDOMAIN
 from volcanoio.model.validation.field_errors import FieldError, invalid
@@ -42,7 +43,27 @@ ANNOTATION_BYTES = 256 * 1024
 """Maximum size of all annotations of an object."""
 
 
-@lru_cache(maxsize=8192)
+_Result = TypeVar("_Result")
+_LONGEST_CACHED = 512
+"""Characters of the longest text that a cache keeps: longer ones, which no name is, would fill the memory."""
+
+
+def cached_by_text(size: int) -> Callable[[Callable[[str], _Result]], Callable[[str], _Result]]:
+    """Cache the results of a function for its last `size` texts that have the length of names."""
+
+    def decorate(function: Callable[[str], _Result]) -> Callable[[str], _Result]:
+        cached = lru_cache(size)(function)
+
+        @wraps(function)
+        def call(text: str) -> _Result:
+            return cached(text) if len(text) <= _LONGEST_CACHED else function(text)
+
+        return call
+
+    return decorate
+
+
+@cached_by_text(8192)
 def label_rule(name: str) -> str:
     """Return the broken rule of a DNS label; empty if it is valid."""
     if len(name) > 63:
@@ -50,7 +71,7 @@ def label_rule(name: str) -> str:
     return "" if _LABEL(name) else LABEL_RULE
 
 
-@lru_cache(maxsize=8192)
+@cached_by_text(8192)
 def subdomain_rule(name: str) -> str:
     """Return the broken rule of a DNS subdomain; empty if it is valid."""
     if len(name) > 253:
@@ -58,7 +79,7 @@ def subdomain_rule(name: str) -> str:
     return "" if SUBDOMAIN(name) else SUBDOMAIN_RULE
 
 
-@lru_cache(maxsize=8192)
+@cached_by_text(8192)
 def qualified_rule(name: str) -> str:
     """Return the broken rule of a qualified name such as `example.com/key`; empty if it is valid."""
     prefix, slash, part = name.rpartition("/")
@@ -76,7 +97,7 @@ def qualified_rule(name: str) -> str:
     return "" if QUALIFIED(part) else QUALIFIED_RULE
 
 
-@lru_cache(maxsize=8192)
+@cached_by_text(8192)
 def _annotation_rule(key: str) -> str:
     return qualified_rule(key.lower())
 
@@ -86,7 +107,7 @@ def value_rule(value: Any) -> str:
     return _text_rule(value) if isinstance(value, str) else "must be a string"
 
 
-@lru_cache(maxsize=8192)
+@cached_by_text(8192)
 def _text_rule(value: str) -> str:
     if len(value) > 63:
         return "must be no more than 63 characters"
@@ -99,13 +120,19 @@ def _are_keys(keys: tuple[str, ...]) -> bool:
     return not any(map(qualified_rule, keys))
 
 
+def _have_valid_keys(named: Mapping[str, Any]) -> bool:
+    """Return whether all keys are valid; those of large maps are not kept in the cache."""
+    keys = tuple(named)
+    return _are_keys(keys) if sum(map(len, keys)) <= _LONGEST_CACHED else _are_keys.__wrapped__(keys)
+
+
 def label_errors(labels: Any, path: str) -> list[FieldError]:
     """Return the errors of a map of labels."""
     if not labels:
         return []
     if not isinstance(labels, dict):
         return [invalid(path, labels, "must be an object of strings")]
-    if _are_keys(tuple(labels)) and not any(map(value_rule, labels.values())):
+    if _have_valid_keys(labels) and not any(map(value_rule, labels.values())):
         return []
     errors = [invalid(path, key, rule) for key in labels if (rule := qualified_rule(key))]
     return errors + [invalid(path, value, rule) for value in labels.values() if (rule := value_rule(value))]
@@ -117,7 +144,7 @@ def annotation_errors(annotations: Any, path: str) -> list[FieldError]:
         return []
     if not isinstance(annotations, dict):
         return [invalid(path, annotations, "must be an object of strings")]
-    keys = () if _are_keys(tuple(annotations)) else tuple(annotations)
+    keys = () if _have_valid_keys(annotations) else tuple(annotations)
     errors = [invalid(path, key, rule) for key in keys if (rule := _annotation_rule(key))]
     texts = [*annotations, *annotations.values()]
     if set(map(type, texts)) != {str}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -116,23 +116,31 @@ def _encode(response: Manifest, warnings: tuple[str, ...]) -> bytes:
 
 def json_patch(before: Manifest, after: Manifest) -> list[Manifest]:
     """Return the operations that change one object into the other, none for fields that are equal."""
-    return list(_changes(before, after, ""))
+    return [{**operation, "path": _pointer(path)} for path, operation in _changes(before, after, ())]
 
 
-def _changes(before: Any, after: Any, path: str) -> Iterator[Manifest]:
+_Path: TypeAlias = tuple[str | int, ...]
+
+
+def _pointer(path: _Path) -> str:
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def _changes(before: Any, after: Any, path: _Path) -> Iterator[tuple[_Path, Manifest]]:
+    """Iterate over the changes; their paths become text only there, as keys can be long and objects large."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted({*before, *after}):
-            at = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+            at = (*path, key)
             if key not in after:
-                yield {"op": "remove", "path": at}
+                yield at, {"op": "remove"}
             elif key not in before:
-                yield {"op": "add", "path": at, "value": after[key]}
+                yield at, {"op": "add", "value": after[key]}
             else:
                 yield from _changes(before[key], after[key], at)
     elif isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
         for index, old in enumerate(before):
-            yield from _changes(old, after[index], f"{path}/{index}")
+            yield from _changes(old, after[index], (*path, index))
         for added in after[len(before) :]:
-            yield {"op": "add", "path": f"{path}/-", "value": added}
+            yield (*path, "-"), {"op": "add", "value": added}
     elif before != after or type(before) is not type(after):
-        yield {"op": "replace", "path": path, "value": after}
+        yield path, {"op": "replace", "value": after}

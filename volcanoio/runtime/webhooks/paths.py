@@ -8,13 +8,14 @@ own kinds fail closed.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from volcanoio.engine.admission.request import AdmissionSettings
+from volcanoio.engine.admission.request import AdmissionSettings, Review
 from volcanoio.engine.admission.resource_groups import membership_condition
 from volcanoio.framework.arguments import suggestion
 from volcanoio.model import kinds, names
@@ -23,6 +24,8 @@ from volcanoio.model.kinds import Kind
 
 TIMEOUT_SECONDS = 10
 """Seconds that the API server waits for a review, as in Volcano."""
+MAX_DENIAL = 16 << 10
+"""Characters of the problems in a denial."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "volcanoio-webhook-manager"
 """Value of the label `MANAGED_BY` on objects that the webhook manager created."""
@@ -159,9 +162,13 @@ def webhook_name(resource: str, verb: str = "validate") -> str:
     return f"{verb}{_NOUNS[resource]}.volcano.sh"
 
 
-def denial_text(messages: Sequence[str]) -> str:
-    """Format problems: one on a line, several as a list."""
-    return messages[0] if len(messages) == 1 else "".join(f"\n- {message}" for message in messages)
+def denial_text(review: Review) -> str:
+    """Format the problems of a review: one on a line, several as a list that ends at `MAX_DENIAL` characters."""
+    sizes = accumulate(len(message) for message in review.messages)
+    shown = [message for message, size in zip(review.messages, sizes, strict=True) if size <= MAX_DENIAL]
+    if left_out := review.left_out + len(review.messages) - len(shown):
+        shown.append(f"{left_out} more; they are shown once these are fixed")
+    return shown[0] if len(shown) == 1 else "".join(f"\n- {message}" for message in shown)
 
 
 def configuration(row: WebhookPath, target: Target, settings: AdmissionSettings, ca_bundle: bytes) -> Manifest:

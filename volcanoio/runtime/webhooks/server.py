@@ -123,7 +123,7 @@ class WebhookServer:
         answer = await self._reviewer.review(asked, decoded.user)
         if answer.allowed:
             return admission_review.allowed(uid, warnings=answer.warnings), "allowed"
-        return admission_review.denied(uid, denial_text(answer.messages), answer.warnings), "denied"
+        return admission_review.denied(uid, denial_text(answer), answer.warnings), "denied"
 
 
 def _object(decoded: DecodedReview) -> str:

@@ -309,7 +309,7 @@ def _validate_ingress_class(one: Manifest) -> list[FieldError]:
         found.append(unsupported(f"{path}.scope", scope, _SCOPES))
     elif scope == "Namespace" and namespace is None:
         found.append(required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'"))
-    elif scope == "Namespace" and (broken := label_rule(namespace)):
+    elif scope == "Namespace" and (broken := label_rule(str(namespace))):
         found.append(invalid(f"{path}.namespace", namespace, broken))
     elif scope == "Cluster" and namespace is not None:
         found.append(forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'"))
