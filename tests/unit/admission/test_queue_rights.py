@@ -16,10 +16,12 @@ from volcanoio.engine.admission.queue_rights import (
     required_rights,
     subjects,
     used_queues,
+    uses_queues,
 )
 from volcanoio.engine.admission.request import Operation, Read, ReviewRequest, User
 from volcanoio.model import kinds
-from volcanoio.model.base import Manifest, ObjectMeta
+from volcanoio.model.base import ApiObject, Manifest, ObjectMeta
+from volcanoio.model.core import Namespace
 from volcanoio.model.flow import JobTemplate
 from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec, Queue
@@ -42,6 +44,12 @@ def request(kind: Kind, new: Manifest, old: Manifest | None = None) -> ReviewReq
 
 def uses(kind: Kind, new: Manifest, old: Manifest | None = None) -> list[QueueUse]:
     return used_queues(request(kind, new, old), Stored(TEMPLATE, GROUP))
+
+
+def of_team(kind: Kind, new: Manifest, old: Manifest | None = None, *stored: ApiObject) -> list[str]:
+    """Return the queues that an object in a namespace uses whose annotation names the queue team."""
+    home = Namespace(metadata=ObjectMeta(name="ns", annotations={"scheduling.volcano.sh/queue-name": "team"}))
+    return [use.queue for use in used_queues(request(kind, new, old), Stored(home, TEMPLATE, GROUP, *stored))]
 
 
 def cron(queue: str, schedule: str = "@daily") -> Manifest:
@@ -81,6 +89,92 @@ def test_a_new_object_uses(kind: Kind, manifest: Manifest, expected: QueueUse) -
     assert uses(kind, manifest) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("kind", "manifest"),
+    [
+        (kinds.JOB, {"spec": {"queue": "default"}}),
+        (kinds.JOB, {"spec": {}}),
+        (kinds.CRON_JOB, cron("default")),
+        (kinds.JOB_TEMPLATE, {"spec": {}}),
+        (kinds.JOB_FLOW, flow({"name": "t", "patch": {"jobSpec": {"queue": ""}}})),
+        (kinds.JOB_FLOW, flow({"name": "plain"})),
+        (kinds.POD_GROUP, {"spec": {"queue": "default"}}),
+        (kinds.POD, pod()),
+        (kinds.POD, pod(queue="default")),
+    ],
+)
+def test_the_default_queue_is_the_one_that_the_namespace_names(kind: Kind, manifest: Manifest) -> None:
+    plain = JobTemplate(metadata=ObjectMeta(name="plain", namespace="ns"), spec={})
+    assert of_team(kind, manifest, None, plain) == ["team"]
+    assert Read(kinds.NAMESPACE, "ns") in reads_for_rights(request(kind, manifest))
+
+
+def test_the_namespace_is_read_only_for_the_default_queue() -> None:
+    for kind, manifest in ((kinds.JOB, {"spec": {"queue": "fast"}}), (kinds.POD, pod(queue="fast"))):
+        assert of_team(kind, manifest) == ["fast"]
+        assert reads_for_rights(request(kind, manifest)) == ()
+
+
+def test_a_stored_pod_group_keeps_the_queue_default() -> None:
+    """Only at its creation the namespace's queue takes the place of the default."""
+    stored = replace(GROUP, metadata=ObjectMeta(name="old", namespace="ns"), spec=PodGroupSpec(queue="default"))
+    assert of_team(kinds.POD, pod(group="old"), None, stored) == ["default"]
+    assert of_team(kinds.POD_GROUP, {"spec": {"queue": "default"}}, {"spec": {"queue": "fast"}}) == ["default"]
+
+
+def test_the_refusal_names_the_annotation_of_the_namespace() -> None:
+    home = Namespace(metadata=ObjectMeta(name="ns", annotations={"scheduling.volcano.sh/queue-name": "team"}))
+    (use,) = used_queues(request(kinds.JOB, {"spec": {}}), Stored(home))
+    assert use.field == "spec.queue (by annotation scheduling.volcano.sh/queue-name of namespace ns)"
+
+
+OWNED: Manifest = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1-2", "controller": True}
+OWNERS_GROUP = PodGroup(metadata=ObjectMeta(name="podgroup-1-2", namespace="ns"), spec=PodGroupSpec(queue="fast"))
+
+
+def owned_pod(**annotations: str) -> Manifest:
+    made = pod(**annotations)
+    made["metadata"]["ownerReferences"] = [OWNED]
+    return made
+
+
+def test_a_pod_joins_the_group_of_its_controller() -> None:
+    asked = request(kinds.POD, owned_pod())
+    assert Read(kinds.POD_GROUP, "podgroup-1-2", "ns") in reads_for_rights(asked)
+    assert used_queues(asked, Stored(OWNERS_GROUP)) == [QueueUse("metadata.ownerReferences", "fast")]
+    assert [use.queue for use in used_queues(asked, Stored())] == ["default"]
+
+
+def test_a_pod_that_moves_the_group_of_its_controller_uses_both_queues() -> None:
+    asked = request(kinds.POD, owned_pod(queue="vip"))
+    assert [use.queue for use in used_queues(asked, Stored(OWNERS_GROUP))] == ["fast", "vip"]
+    named = request(kinds.POD, pod(group="podgroup-1-2", queue="vip"))
+    assert [use.queue for use in used_queues(named, Stored(OWNERS_GROUP))] == ["fast", "vip"]
+    assert [use.queue for use in used_queues(request(kinds.POD, pod(group="g", queue="vip")), Stored(GROUP))] == [
+        "fast"
+    ]
+
+
+def test_a_pod_that_gets_a_controller_joins_its_group() -> None:
+    asked = request(kinds.POD, owned_pod(), pod())
+    assert [use.queue for use in used_queues(asked, Stored(OWNERS_GROUP))] == ["fast"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "A", "x" * 300, "%2e"])
+def test_a_group_with_an_invalid_name_does_not_exist(name: str) -> None:
+    """Its read would be answered by something else than 404, and fail the review."""
+    asked = request(kinds.POD, pod(group=name))
+    assert reads_for_rights(asked) == (Read(kinds.NAMESPACE, "ns"),)
+    assert [use.queue for use in used_queues(asked, Stored())] == ["default"]
+    assert reads_for_rights(request(kinds.JOB_FLOW, flow({"name": name}))) == (Read(kinds.NAMESPACE, "ns"),)
+
+
+def test_a_queue_is_asked_about_once() -> None:
+    uses = [QueueUse(f"spec.flows[{number}].name", "child") for number in range(1_000)]
+    stored = Stored(queue("root"), restricted("team"), queue("child", "team"), queue("other", "team"))
+    assert required_rights([*uses, QueueUse("x", "other")], stored) == [RequiredRight(uses[0], "team")]
+
+
 def test_a_template_that_does_not_exist_yet_is_reviewed_when_it_is_created() -> None:
     assert uses(kinds.JOB_FLOW, flow({"name": "later"})) == []
 
@@ -111,6 +205,7 @@ def test_a_deletion_uses_no_queue() -> None:
     asked = ReviewRequest(operation=Operation.DELETE, resource=kinds.JOB.resource, old={"spec": {"queue": "fast"}})
     assert used_queues(asked, Stored()) == []
     assert reads_for_rights(asked) == ()
+    assert not uses_queues(asked)
 
 
 def test_a_restriction_holds_for_the_queues_below() -> None:
@@ -170,9 +265,12 @@ def test_children_that_controllers_create_were_reviewed_with_their_owner(
 def test_a_flow_of_many_templates_lists_them() -> None:
     few = flow({"name": "a"}, {"name": "b"}, {"name": "a"})
     assert reads_for_rights(request(kinds.JOB_FLOW, few)) == (
-        Read(kinds.QUEUE),
+        Read(kinds.NAMESPACE, "ns"),
         Read(kinds.JOB_TEMPLATE, "a", "ns"),
         Read(kinds.JOB_TEMPLATE, "b", "ns"),
     )
     many = flow(*({"name": f"t{number}"} for number in range(9)))
-    assert reads_for_rights(request(kinds.JOB_FLOW, many)) == (Read(kinds.QUEUE), Read(kinds.JOB_TEMPLATE, "", "ns"))
+    assert reads_for_rights(request(kinds.JOB_FLOW, many)) == (
+        Read(kinds.NAMESPACE, "ns"),
+        Read(kinds.JOB_TEMPLATE, "", "ns"),
+    )

@@ -17,12 +17,13 @@ from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import Queue
 from volcanoio.runtime.webhooks.queue_rights import QueueRights
-from volcanoio.runtime.webhooks.reviewer import AdmissionReviewer
+from volcanoio.runtime.webhooks.reviewer import MOST_REFUSALS, AdmissionReviewer
 
 ALICE = User(username="alice", uid="1", groups=("users",), extra={"scopes": ("a",)})
 CONTROLLERS = User(username="controllers")
 SUBJECTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 QUEUES, TEMPLATES = kinds.QUEUE.path(), kinds.JOB_TEMPLATE.path("ns")
+NAMESPACE = kinds.NAMESPACE.path("", "ns")
 
 
 class Cache:
@@ -39,6 +40,7 @@ class Server:
     def __init__(self, *queues: Queue, templates: dict[str, Manifest] | None = None) -> None:
         self.queues = [kinds.QUEUE.manifest(each) for each in queues]
         self.templates = templates or {}
+        self.namespace: dict[str, str] = {}
         self.usable: set[tuple[str, str]] = set()
         self.error: Response | TransportError | None = None
         self.transport = ScriptedTransport(self.answer)
@@ -51,6 +53,10 @@ class Server:
             return self.error or answer({"status": {"allowed": asked in self.usable}}, 201)
         if call.path == QUEUES:
             return answer({"items": self.queues})
+        if call.path == NAMESPACE:
+            return answer({"metadata": {"name": "ns", "annotations": self.namespace}})
+        if call.path == TEMPLATES:
+            return answer({"items": []})
         name = call.path.removeprefix(f"{TEMPLATES}/")
         if name in self.templates:
             return answer({"metadata": {"name": name, "namespace": "ns"}, "spec": self.templates[name]})
@@ -103,7 +109,7 @@ async def test_a_missing_queue_is_looked_for_once_more_and_refused() -> None:
 
 
 async def use(server: Server, request: ReviewRequest, user: User = ALICE) -> Review:
-    cache = Cache(queue("q"), restricted("fast"), restricted("team"), queue("lane", "team"))
+    cache = Cache(queue("default"), queue("q"), restricted("fast"), restricted("team"), queue("lane", "team"))
     return await server.reviewer(cache).review(request, user)
 
 
@@ -178,6 +184,40 @@ async def test_for_a_pod_the_right_of_its_service_account_suffices() -> None:
     assert not (await use(server, pod)).allowed
     server.usable.add(("system:serviceaccount:ns:runner", "fast"))
     assert (await use(server, pod)).allowed
+
+
+async def test_the_default_queue_of_a_namespace_needs_the_right() -> None:
+    """The PodGroup of such a Job gets the queue that the namespace names."""
+    server = Server()
+    server.namespace = {"scheduling.volcano.sh/queue-name": "fast"}
+    for request in (job(""), create(kinds.POD, {"schedulerName": "volcano", "containers": []})):
+        (message,) = (await use(server, request)).messages
+        assert "of namespace ns): user alice may not use queue fast" in message
+    server.usable.add(("alice", "fast"))
+    assert (await use(server, job("default"))).allowed
+
+
+async def test_without_a_restricted_queue_nothing_more_is_read() -> None:
+    server = Server()
+    pod = create(kinds.POD, {"schedulerName": "volcano", "containers": []})
+    for request in (job("default"), pod, create(kinds.JOB_FLOW, {"flows": [{"name": "t"}]})):
+        assert (await server.reviewer(Cache(queue("default"))).review(request, ALICE)).allowed
+    assert server.reads == []
+
+
+async def test_a_group_with_an_invalid_name_is_not_read() -> None:
+    server = Server()
+    pod = create(kinds.POD, {"schedulerName": "volcano"}, annotations={"scheduling.k8s.io/group-name": "a/b"})
+    assert (await use(server, pod)).allowed
+    assert server.reads == ["/api/v1/namespaces/ns"]
+
+
+async def test_a_denial_lists_few_missing_rights() -> None:
+    queues = [restricted(f"q{number}") for number in range(100)]
+    server = Server(*queues)
+    flows = [{"name": f"t{number}", "patch": {"jobSpec": {"queue": f"q{number}"}}} for number in range(100)]
+    answer = await server.reviewer(Cache(*queues)).review(create(kinds.JOB_FLOW, {"flows": flows}), ALICE)
+    assert len(answer.messages) == MOST_REFUSALS == server.reads.count(SUBJECTS)
 
 
 async def test_without_a_user_all_queues_are_open() -> None:

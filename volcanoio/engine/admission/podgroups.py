@@ -4,10 +4,11 @@ Source: Volcano, pkg/webhooks/admission/podgroups.
 """
 
 from volcanoio.engine.admission.jobtasks import check_topology
+from volcanoio.engine.admission.queue_rights import default_queue_of
 from volcanoio.engine.admission.queues import check_open
 from volcanoio.engine.admission.request import AdmissionLookup, Findings
 from volcanoio.engine.admission.topology import group_topologies, refuse_hard, warn_about_soft
-from volcanoio.model import kinds, names
+from volcanoio.model import names
 from volcanoio.model.base import Manifest
 from volcanoio.model.scheduling import PodGroup
 
@@ -16,9 +17,7 @@ def default_pod_group(group: Manifest, namespace: str, lookup: AdmissionLookup) 
     """Replace the default queue by the one that the namespace's annotation names."""
     if not isinstance(spec := group.get("spec"), dict) or spec.get("queue") != names.DEFAULT_QUEUE:
         return
-    home = lookup.get(kinds.NAMESPACE, namespace)
-    if home is not None and (queue := home.metadata.annotations.get(names.QUEUE_NAME_ANNOTATION)):
-        spec["queue"] = queue
+    spec["queue"] = default_queue_of(namespace, lookup)
 
 
 def check_new_topologies(group: PodGroup, old: PodGroup | None, findings: Findings) -> None:

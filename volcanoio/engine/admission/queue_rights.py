@@ -2,11 +2,12 @@
 
 A queue with the label `volcanoio.dev/restricted: "true"` is restricted, and with it all queues below. Its users need
 the RBAC verb `use` on it (resource `queues.scheduling.volcano.sh`). The right is checked where a user writes the
-queue's name: what controllers create from a CronJob, JobFlow, Job or pod was checked with that object. The functions
-here find the queues that a request names and the rights that they need; the caller asks the API server.
+queue's name: what controllers create from a CronJob, JobFlow, Job or pod was checked with that object. No name means
+the queue default, or the one that the namespace's annotation `scheduling.volcano.sh/queue-name` gives to new PodGroups.
+The functions here find the queues that a request names and the rights that they need; the caller asks the API server.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from volcanoio.engine.admission.request import (
@@ -19,9 +20,11 @@ from volcanoio.engine.admission.request import (
     decode_stored,
 )
 from volcanoio.model import kinds, names
-from volcanoio.model.base import Manifest
+from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.flow import JobFlow, JobTemplate
+from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.validation.dns_names import subdomain_rule
 
 VERB = "use"
 _SERVICE_ACCOUNTS = "system:serviceaccounts"
@@ -42,6 +45,31 @@ class QueueUse(NamedTuple):
     queue: str
 
 
+class _Nothing:
+    """A lookup without objects."""
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> None:  # noqa: ARG002 - as declared
+        return None
+
+    def all(self, kind: Kind) -> Iterable[ApiObject]:  # noqa: ARG002 - as declared
+        return ()
+
+
+class _Naming:
+    """Makes the uses of queues by their names, of which none and `default` mean the namespace's."""
+
+    def __init__(self, namespace: str, lookup: AdmissionLookup) -> None:
+        self._namespace = namespace
+        self._default = default_queue_of(namespace, lookup)
+
+    def __call__(self, field: str, name: object) -> QueueUse:
+        if name and name != names.DEFAULT_QUEUE:
+            return QueueUse(field, str(name))
+        if self._default != names.DEFAULT_QUEUE:
+            field += f" (by annotation {names.QUEUE_NAME_ANNOTATION} of namespace {self._namespace})"
+        return QueueUse(field, self._default)
+
+
 class RequiredRight(NamedTuple):
     """A restricted queue whose use needs a right: the named queue or one above it."""
 
@@ -59,46 +87,75 @@ class RequiredRight(NamedTuple):
         )
 
 
+def uses_queues(request: ReviewRequest) -> bool:
+    """Return whether a write may make use of a queue."""
+    return request.operation is not Operation.DELETE and request.resource in _USERS_OF_QUEUES
+
+
+def has_restricted(lookup: AdmissionLookup) -> bool:
+    """Return whether any queue is restricted."""
+    return any(queue.metadata.labels.get(names.RESTRICTED) == "true" for queue in lookup.all(kinds.QUEUE))
+
+
 def reads_for_rights(request: ReviewRequest) -> tuple[Read, ...]:
-    """Return the objects that `used_queues` and `required_rights` look up."""
-    if request.operation is Operation.DELETE or request.resource not in _USERS_OF_QUEUES:
+    """Return the objects that `used_queues` looks up: those whose names an object can have."""
+    if not uses_queues(request):
         return ()
-    found = [Read(kinds.QUEUE)]
-    if request.resource == kinds.JOB_FLOW.resource and (flow := decode_stored(request.object, JobFlow)) is not None:
-        wanted = dict.fromkeys(part.name for part in flow.spec.flows if part.name)
+    is_flow = request.resource == kinds.JOB_FLOW.resource
+    names_default = is_flow or any(use.queue == names.DEFAULT_QUEUE for use in used_queues(request, _Nothing()))
+    found = [Read(kinds.NAMESPACE, request.namespace)] if names_default else []
+    if is_flow and (flow := decode_stored(request.object, JobFlow)) is not None:
+        wanted = dict.fromkeys(part.name for part in flow.spec.flows if not subdomain_rule(part.name))
         one_by_one = [Read(kinds.JOB_TEMPLATE, name, request.namespace) for name in wanted]
         found += one_by_one if len(wanted) <= _FEW else [Read(kinds.JOB_TEMPLATE, "", request.namespace)]
-    if request.resource == kinds.POD.resource and (group := _annotations(request.object).get(names.GROUP_NAME)):
-        found.append(Read(kinds.POD_GROUP, str(group), request.namespace))
+    if request.resource == kinds.POD.resource and not subdomain_rule(group := _group_of(request.object)):
+        found.append(Read(kinds.POD_GROUP, group, request.namespace))
     return tuple(found)
 
 
 def used_queues(request: ReviewRequest, lookup: AdmissionLookup) -> list[QueueUse]:
     """Return the queues that a write makes use of; of an update only those of changed parts."""
+    if request.operation is Operation.DELETE:
+        return []
+    if request.resource == kinds.JOB_FLOW.resource:
+        return list(_flow_uses(request, lookup))
+    if request.resource == kinds.POD.resource:
+        return list(_pod_uses(request, lookup))
     new, old = request.object or {}, request.old or {}
     spec, before = _mapping(new.get("spec")), _mapping(old.get("spec"))
     creating = request.operation is Operation.CREATE
-    if request.operation is Operation.DELETE:
-        return []
+    use = _Naming(request.namespace, lookup)
     match request.resource:
         case kinds.JOB.resource if creating:
-            return [_use("spec.queue", spec)]
-        case kinds.CRON_JOB.resource if spec.get("jobTemplate") != before.get("jobTemplate"):
-            return [_use("spec.jobTemplate.spec.queue", _mapping(_mapping(spec.get("jobTemplate")).get("spec")))]
-        case kinds.JOB_TEMPLATE.resource if spec != before:
-            return [_use("spec.queue", spec)]
-        case kinds.JOB_FLOW.resource if spec != before:
-            return list(_flow_uses(request, lookup))
-        case kinds.POD_GROUP.resource if creating or spec.get("queue") != before.get("queue"):
-            return [_use("spec.queue", spec)]
-        case kinds.POD.resource if creating or _queue_annotations(new) != _queue_annotations(old):
-            return [_pod_use(request, lookup)]
+            return [use("spec.queue", spec.get("queue"))]
+        case kinds.CRON_JOB.resource if creating or spec.get("jobTemplate") != before.get("jobTemplate"):
+            template = _mapping(_mapping(spec.get("jobTemplate")).get("spec"))
+            return [use("spec.jobTemplate.spec.queue", template.get("queue"))]
+        case kinds.JOB_TEMPLATE.resource if creating or spec != before:
+            return [use("spec.queue", spec.get("queue"))]
+        case kinds.POD_GROUP.resource if creating:
+            return [use("spec.queue", spec.get("queue"))]
+        case kinds.POD_GROUP.resource if spec.get("queue") != before.get("queue"):
+            return [QueueUse("spec.queue", str(spec.get("queue") or names.DEFAULT_QUEUE))]
     return []
 
 
+def default_queue_of(namespace: str, lookup: AdmissionLookup) -> str:
+    """Return the queue of new PodGroups of a namespace that name none, or the queue default."""
+    home = lookup.get(kinds.NAMESPACE, namespace)
+    return (home and home.metadata.annotations.get(names.QUEUE_NAME_ANNOTATION)) or names.DEFAULT_QUEUE
+
+
 def required_rights(uses: list[QueueUse], lookup: AdmissionLookup) -> list[RequiredRight]:
-    """Return the restricted queues among the used ones and those above them."""
-    return [RequiredRight(use, name) for use in uses for name in _restricted_ancestry(use.queue, lookup)]
+    """Return the restricted queues among the used ones and those above them, each with its first use."""
+    first: dict[str, QueueUse] = {}
+    for use in uses:
+        first.setdefault(use.queue, use)
+    found: dict[str, RequiredRight] = {}
+    for use in first.values():
+        for name in _restricted_ancestry(use.queue, lookup):
+            found.setdefault(name, RequiredRight(use, name))
+    return list(found.values())
 
 
 def subjects(request: ReviewRequest, user: User) -> tuple[User, ...]:
@@ -126,9 +183,7 @@ def is_reviewed_child(request: ReviewRequest, user: User, settings: AdmissionSet
     """
     if user.username not in settings.trusted_users or request.object is None:
         return False
-    owners = _mapping(request.object.get("metadata")).get("ownerReferences") or ()
-    found = next((_mapping(owner) for owner in owners if _mapping(owner).get("controller") is True), None)
-    if found is None:
+    if not (found := _controller(request.object)):
         return False
     if request.resource == kinds.JOB.resource:
         return (found.get("apiVersion"), found.get("kind")) in _JOB_OWNERS
@@ -137,23 +192,48 @@ def is_reviewed_child(request: ReviewRequest, user: User, settings: AdmissionSet
 
 def _flow_uses(request: ReviewRequest, lookup: AdmissionLookup) -> Iterator[QueueUse]:
     """Iterate over the queues of a flow's jobs; a template that does not exist is reviewed when it is created."""
-    if (flow := decode_stored(request.object, JobFlow)) is None:
+    new, old = request.object or {}, request.old or {}
+    if new.get("spec") == old.get("spec") or (flow := decode_stored(new, JobFlow)) is None:
         return
+    use = _Naming(request.namespace, lookup)
     for number, part in enumerate(flow.spec.flows):
         if part.patch is not None and "queue" in part.patch.job_spec:
-            yield _use(f"spec.flows[{number}].patch.jobSpec.queue", part.patch.job_spec)
+            yield use(f"spec.flows[{number}].patch.jobSpec.queue", part.patch.job_spec["queue"])
         elif isinstance(template := lookup.get(kinds.JOB_TEMPLATE, part.name, request.namespace), JobTemplate):
-            yield _use(f"spec.flows[{number}].name", template.spec)
+            yield use(f"spec.flows[{number}].name", template.spec.get("queue"))
 
 
-def _pod_use(request: ReviewRequest, lookup: AdmissionLookup) -> QueueUse:
-    """Return the queue of a pod: that of the PodGroup it joins, or the one that its new PodGroup will have."""
-    annotations = _annotations(request.object)
-    group = lookup.get(kinds.POD_GROUP, str(annotations.get(names.GROUP_NAME, "")), request.namespace)
-    if isinstance(group, PodGroup):
-        return QueueUse(f"metadata.annotations[{names.GROUP_NAME}]", group.spec.queue or names.DEFAULT_QUEUE)
-    queue = annotations.get(names.QUEUE_NAME_ANNOTATION) or names.DEFAULT_QUEUE
-    return QueueUse(f"metadata.annotations[{names.QUEUE_NAME_ANNOTATION}]", str(queue))
+def _pod_uses(request: ReviewRequest, lookup: AdmissionLookup) -> Iterator[QueueUse]:
+    """Iterate over the queues of a pod: that of the PodGroup it joins, and the one that its PodGroup will get.
+
+    The annotation with the queue's name moves a PodGroup that the controllers made; in others it has no effect.
+    """
+    if request.old is not None and _queue_fields(request.old) == _queue_fields(request.object):
+        return
+    annotations, group = _annotations(request.object), _group_of(request.object)
+    joined = lookup.get(kinds.POD_GROUP, group, request.namespace) if group else None
+    if isinstance(joined, PodGroup):
+        is_named = bool(annotations.get(names.GROUP_NAME))
+        field = f"metadata.annotations[{names.GROUP_NAME}]" if is_named else "metadata.ownerReferences"
+        yield QueueUse(field, joined.spec.queue or names.DEFAULT_QUEUE)
+    queue = annotations.get(names.QUEUE_NAME_ANNOTATION)
+    if joined is None or (queue and group.startswith(names.PODGROUP_PREFIX)):
+        yield _Naming(request.namespace, lookup)(f"metadata.annotations[{names.QUEUE_NAME_ANNOTATION}]", queue)
+
+
+def _group_of(pod: Manifest | None) -> str:
+    """Return the PodGroup that a pod names, or that of its controller; "" for a pod that gets one of its own."""
+    if named := _annotations(pod).get(names.GROUP_NAME):
+        return str(named)
+    uid = _controller(pod).get("uid")
+    return f"{names.PODGROUP_PREFIX}{uid}" if uid else ""
+
+
+def _controller(manifest: Manifest | None) -> Mapping[str, Any]:
+    """Return the reference to the controller of an object, an empty one if it has none."""
+    owners = _mapping((manifest or {}).get("metadata")).get("ownerReferences")
+    listed = map(_mapping, owners if isinstance(owners, list) else ())
+    return next((owner for owner in listed if owner.get("controller") is True), {})
 
 
 def _restricted_ancestry(name: str, lookup: AdmissionLookup) -> Iterator[str]:
@@ -166,13 +246,8 @@ def _restricted_ancestry(name: str, lookup: AdmissionLookup) -> Iterator[str]:
         name = "" if name == names.ROOT_QUEUE else queue.spec.parent or names.ROOT_QUEUE
 
 
-def _use(field: str, spec: Mapping[str, Any]) -> QueueUse:
-    return QueueUse(field, str(spec.get("queue") or names.DEFAULT_QUEUE))
-
-
-def _queue_annotations(pod: Manifest) -> tuple[Any, Any]:
-    annotations = _annotations(pod)
-    return annotations.get(names.GROUP_NAME), annotations.get(names.QUEUE_NAME_ANNOTATION)
+def _queue_fields(pod: Manifest | None) -> tuple[str, Any]:
+    return _group_of(pod), _annotations(pod).get(names.QUEUE_NAME_ANNOTATION)
 
 
 def _annotations(manifest: Manifest | None) -> Mapping[str, Any]:

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from volcanoio.engine.admission.queue_rights import (
     RequiredRight,
+    has_restricted,
     is_reviewed_child,
     reads_for_rights,
     required_rights,
     subjects,
     used_queues,
+    uses_queues,
 )
 from volcanoio.engine.admission.request import AdmissionSettings, Read, Review, ReviewRequest, User
 from volcanoio.engine.admission.resource_groups import AdmissionConfError, ResourceGroup, parse_admission_conf
@@ -38,6 +40,9 @@ from volcanoio.runtime.loading.reloading import (
     SourceContent,
     WatchedConfiguration,
 )
+
+MOST_REFUSALS = 10
+"""Rights to queues that a denial lists as missing; each is a question to the API server."""
 
 
 class RightsSource(Protocol):
@@ -68,19 +73,18 @@ class Snapshot:
     def __init__(
         self, objects: Iterable[ApiObject], cached: Mapping[Kind, Mapping[str, ApiObject]] | None = None
     ) -> None:
-        self._objects: dict[Kind, Mapping[str, ApiObject]] = dict(cached or {})
         read: dict[Kind, dict[str, ApiObject]] = {}
         for obj in objects:
             read.setdefault(kinds.of(obj), {})[obj.metadata.key] = obj
-        self._objects.update(read)
+        self.by_kind: Mapping[Kind, Mapping[str, ApiObject]] = {**(cached or {}), **read}
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject | None:
         """Return the object, or None."""
-        return self._objects.get(kind, {}).get(f"{namespace}/{name}" if namespace else name)
+        return self.by_kind.get(kind, {}).get(f"{namespace}/{name}" if namespace else name)
 
     def all(self, kind: Kind) -> Iterable[ApiObject]:
         """Return all objects of a kind."""
-        return self._objects.get(kind, {}).values()
+        return self.by_kind.get(kind, {}).values()
 
 
 class AdmissionReviewer:
@@ -111,20 +115,38 @@ class AdmissionReviewer:
 
     async def review(self, request: ReviewRequest, user: User | None = None) -> Review:
         """Default and validate; check `user`'s rights to the queues. Raises ApiError and TransportError."""
-        settings, rights = self.settings, self._rights if user is not None else None
-        reads = (*reads_for_defaults(request), *reads_for_review(request))
-        if rights is not None:
-            reads = (*reads, *reads_for_rights(request))
+        settings = self.settings
+        reads = [*reads_for_defaults(request), *reads_for_review(request)]
+        author = user if self._rights is not None and uses_queues(request) else None
+        if author is not None and is_reviewed_child(request, author, settings):
+            author = None
+        if author is not None:
+            reads.append(Read(kinds.QUEUE))
         cached = kinds.QUEUE in (read.kind for read in reads) and self._queues is not None and self._queues.is_synced
         snapshot = await self._snapshot(reads, use_cache=cached)
         answer = review(request, snapshot, settings)
         if cached and not answer.allowed:
             snapshot = await self._snapshot(reads)
             answer = review(request, snapshot, settings)
-        if rights is None or user is None or not answer.allowed or is_reviewed_child(request, user, settings):
+        if author is None or not answer.allowed:
             return answer
-        missing = await _missing_rights(rights, replace(request, object=answer.object), user, snapshot)
+        missing = await self._missing_rights(replace(request, object=answer.object), author, snapshot)
         return replace(answer, allowed=False, messages=missing) if missing else answer
+
+    async def _missing_rights(self, request: ReviewRequest, user: User, snapshot: Snapshot) -> tuple[str, ...]:
+        """Return a message for each restricted queue that the user may not use, at most `MOST_REFUSALS`."""
+        if self._rights is None or not has_restricted(snapshot):
+            return ()
+        further = await self._snapshot(reads_for_rights(request))
+        snapshot = Snapshot((), {**further.by_kind, kinds.QUEUE: snapshot.by_kind[kinds.QUEUE]})
+        asked = subjects(request, user)
+        messages: list[str] = []
+        for right in required_rights(used_queues(request, snapshot), snapshot):
+            if reason := await self._rights.refusal(asked, right):
+                messages.append(right.refusal(user, reason))
+            if len(messages) == MOST_REFUSALS:
+                break
+        return tuple(messages)
 
     async def _snapshot(self, reads: Iterable[Read], *, use_cache: bool = False) -> Snapshot:
         cached = {kinds.QUEUE: self._queues.objects} if use_cache and self._queues is not None else {}
@@ -149,16 +171,6 @@ class AdmissionReviewer:
         known = self._decoded
         self._decoded = {item: known.get(item) or kind.decode(item) for item in items}
         return list(self._decoded.values())
-
-
-async def _missing_rights(
-    rights: RightsSource, request: ReviewRequest, user: User, snapshot: Snapshot
-) -> tuple[str, ...]:
-    """Return a message for each restricted queue that the user may not use."""
-    asked = subjects(request, user)
-    wanted = required_rights(used_queues(request, snapshot), snapshot)
-    reasons = [await rights.refusal(asked, right) for right in wanted]
-    return tuple(right.refusal(user, reason) for right, reason in zip(wanted, reasons, strict=True) if reason)
 
 
 class ResourceGroupReloader(ConfigurationReloader[tuple[ResourceGroup, ...]]):
