@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.contract.support import Answer, Obj, config_map
+from tests.contract.support import Answer, Obj, config_map, pod
 from tests.contract.webhooks import MUTATING, VALIDATING, Configured
+from volcanoio.engine.admission.request import AdmissionSettings
+from volcanoio.kube.sender import WRITE_BOUND
+from volcanoio.runtime.webhooks.paths import PATHS, Target, configuration
 
 
 @contextmanager
@@ -62,6 +65,18 @@ def test_a_slow_webhook_fails_the_write(configured: Configured) -> None:
         status = answer.refused(500, "InternalError")
         assert status["message"].startswith(f'{_CALL}failed to call webhook: Post "{url}?timeout=1s": ')
         assert "context deadline exceeded" in status["message"]
+
+
+def test_our_webhook_of_pods_may_hang_while_our_controllers_create_them(configured: Configured) -> None:
+    """The API server lets the pod through before our write has to end."""
+    settings = AdmissionSettings(gated_schedulers=("volcano",), schedulers=("volcano",))
+    with silent() as url:
+        (webhook,) = configuration(PATHS["/pods/mutate"], Target(url=url), settings, b"")["webhooks"]
+        configured.install(MUTATING, {**webhook, "namespaceSelector": configured.hook("/x")["namespaceSelector"]})
+        gated = pod("gated", schedulerName="volcano")
+        gated["metadata"]["annotations"] = {"scheduling.volcano.sh/queue-allocation-gate": "true"}
+        namespace = configured.namespace
+        namespace.cluster.create(namespace.path("pods"), gated, timeout=f"{WRITE_BOUND:g}s").ok()
 
 
 @contextmanager

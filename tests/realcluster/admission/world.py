@@ -28,6 +28,8 @@ from volcanoio.runtime.loading.registry import discover
 from volcanoio.runtime.webhooks.paths import Target
 
 Obj = dict[str, Any]
+CONTROLLERS = "system:serviceaccount:volcano-system:volcano-controllers"
+"""User that creates what is made of Jobs and pods."""
 CONF = "resourceGroups: [{resourceGroup: gpu, object: {key: namespace, value: [grouped]}, labels: {type: gpu}}]\n"
 _SECONDS = 30.0
 
@@ -84,8 +86,8 @@ def prepare(world: World) -> None:
     rule = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list", "create", "update", "patch", "delete"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "submitter"}}
     world.do("create", "-f", "-", given={**role, "rules": [rule]})
-    for user in ("alice", "bob"):
-        world.do("create", "clusterrolebinding", user, "--clusterrole=submitter", f"--user={user}")
+    for user in ("alice", "bob", CONTROLLERS):
+        world.do("create", "clusterrolebinding", f"submitter-{user}", "--clusterrole=submitter", f"--user={user}")
 
 
 @contextlib.contextmanager

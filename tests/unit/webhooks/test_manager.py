@@ -82,7 +82,7 @@ async def test_an_api_server_defaults_and_validates_by_webhook(tmp_path: Path) -
         assert "volcanoio_admission_certificate_expiry_timestamp_seconds" in metrics
 
 
-async def test_without_the_server_our_kinds_are_refused_and_pods_are_not() -> None:
+async def test_without_the_server_our_kinds_and_pods_are_refused_and_foreign_pods_are_not() -> None:
     async with cluster() as (client, _):
         path = kinds.SERVICE.path("volcano-system", "volcano-admission-service")
         body = msgspec.json.encode({"metadata": {"annotations": {LOCAL: "127.0.0.1:1"}}})
@@ -90,8 +90,12 @@ async def test_without_the_server_our_kinds_are_refused_and_pods_are_not() -> No
         assert (await transport.request("PATCH", path, body=body, content_type=ContentType.MERGE_PATCH)).ok
         with pytest.raises(ApiError, match="failed calling webhook"):
             await client.create(kinds.JOB, job("a"))
-        spec = {"schedulerName": "volcano", **job("x")["spec"]["tasks"][0]["template"]["spec"]}
-        await client.create(kinds.POD, {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+        template = job("x")["spec"]["tasks"][0]["template"]["spec"]
+        ours = {"metadata": {"name": "p", "namespace": "default"}, "spec": {**template, "schedulerName": "volcano"}}
+        with pytest.raises(ApiError, match="failed calling webhook"):
+            await client.create(kinds.POD, ours)
+        await client.create(kinds.POD, {**ours, "spec": template})
+        await client.create(kinds.POD, {**ours, "metadata": {"name": "p", "namespace": "volcano-system"}})
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,14 @@ from volcanoio.engine.admission.request import AdmissionSettings
 from volcanoio.engine.admission.resource_groups import ResourceGroup
 from volcanoio.framework.probe import NoProbe
 from volcanoio.kube.client import Client
-from volcanoio.kube.errors import NotFound
+from volcanoio.kube.errors import ApiError, NotFound
+from volcanoio.kube.sender import WRITE_BOUND
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.runtime.webhooks.certificates import Certificates, create
-from volcanoio.runtime.webhooks.paths import MUTATING, PATHS, VALIDATING, Target, configuration
+from volcanoio.runtime.webhooks.paths import IGNORED_TIMEOUT_SECONDS, MUTATING, PATHS, VALIDATING, Target, configuration
 from volcanoio.runtime.webhooks.registration import ABSENT_SECONDS, Registration
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -97,6 +99,65 @@ async def test_missing_configurations_are_created() -> None:
         assert pods["matchConditions"] == [{"name": "concerned", "expression": "false"}]
 
 
+def webhook(path: str, settings: AdmissionSettings) -> Manifest:
+    (found,) = configuration(PATHS[path], TARGET, settings, b"")["webhooks"]
+    return dict(found)
+
+
+def test_a_write_of_a_pod_ends_in_time_while_ignored_webhooks_hang() -> None:
+    settings = AdmissionSettings(scheduler_name="default-scheduler")
+    both = [webhook(path, settings) for path in ("/pods/mutate", "/pods/validate")]
+    assert [each["failurePolicy"] for each in both] == ["Ignore", "Ignore"]
+    assert sum(each["timeoutSeconds"] for each in both) < WRITE_BOUND
+
+
+def test_pods_of_our_schedulers_are_validated_even_if_they_have_to_wait_for_it() -> None:
+    """Who may use a restricted queue would else depend on the webhooks being up, or on the size of the pod."""
+    settings = AdmissionSettings(schedulers=("volcano", "other"), trusted_users=("controllers",))
+    found = webhook("/pods/validate", settings)
+    conditions = {each["name"]: each["expression"] for each in found["matchConditions"]}
+    assert found["failurePolicy"] == "Fail"
+    assert conditions["scheduler"] == 'object.spec.schedulerName in ["volcano", "other"]'
+    assert conditions["author"] == '!(request.userInfo.username in ["controllers"])'
+    assert "kube-system" in found["namespaceSelector"]["matchExpressions"][0]["values"]
+
+
+def test_pods_of_the_default_scheduler_are_never_stopped() -> None:
+    """If it is ours, they include what the admission needs to start again, such as the network."""
+    settings = AdmissionSettings(scheduler_name="default-scheduler", schedulers=("volcano",))
+    found = webhook("/pods/validate", settings)
+    assert found["failurePolicy"] == "Ignore"
+    assert 'in ["default-scheduler", "volcano"]' in str(found["matchConditions"])
+
+
+@pytest.mark.parametrize(
+    ("change", "reviewed"),
+    [
+        ({"annotations": {"cni.example.com/ip": "10.0.0.1"}}, False),
+        ({"annotations": {"scheduling.volcano.sh/queue-name": "fast"}}, True),
+        ({"annotations": {"scheduling.k8s.io/group-name": "g"}}, True),
+        ({"annotations": {"volcano.sh/jdb-min-available": "1"}}, True),
+        ({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1"}]}, True),
+        ({"labels": {"a": "b"}}, False),
+    ],
+)
+async def test_an_update_of_a_pod_is_reviewed_for_what_a_rule_concerns(change: Manifest, reviewed: bool) -> None:
+    """No webhook answers at the URL, so that a reviewed update fails."""
+    validating = configuration(PATHS["/pods/validate"], Target(url="https://127.0.0.1:1"), SETTINGS, b"")
+    spec = {"containers": [{"name": "c", "image": "i"}], "schedulerName": "volcano"}
+    async with ApiServer.open(None).running() as api:
+        client = Client(InProcessTransport(api))
+        await client.create(kinds.POD, {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+        await client.create(VALIDATING, validating)
+        foreign = {"metadata": {"name": "q", "namespace": "default"}, "spec": {**spec, "schedulerName": "other"}}
+        await client.create(kinds.POD, foreign)
+        if reviewed:
+            with pytest.raises(ApiError, match="failed calling webhook"):
+                await client.patch(kinds.POD, "p", {"metadata": change}, "default")
+        else:
+            await client.patch(kinds.POD, "p", {"metadata": change}, "default")
+
+
 async def test_missing_configurations_are_waited_for_where_they_are_not_created() -> None:
     async with registration(target=TARGET._replace(creates=False)) as running:
         with pytest.raises(NotFound):
@@ -124,7 +185,7 @@ async def test_an_empty_configuration_of_an_installer_is_filled_and_kept_up_to_d
         assert stored["metadata"]["labels"] == metadata["labels"]
         await running.client.patch(MUTATING, PODS, {"webhooks": [{**stored["webhooks"][0], "timeoutSeconds": 1}]})
         running.registration.change(HELD, SETTINGS)
-        assert (await running.webhook(PODS))["timeoutSeconds"] == 10
+        assert (await running.webhook(PODS))["timeoutSeconds"] == IGNORED_TIMEOUT_SECONDS
 
 
 async def test_conditions_follow_the_resource_groups() -> None:

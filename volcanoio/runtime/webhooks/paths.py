@@ -1,8 +1,9 @@
 """The webhooks by path, as in Volcano, and the configurations with which an API server calls them.
 
-Admission that cannot be reached must not stop the cluster: webhooks of pods ignore failures, never see pods of
-kube-system and of the admission's own namespace, and match only pods that a rule may concern. Webhooks of volcanoio's
-own kinds fail closed.
+Admission that cannot be reached must not stop the cluster: webhooks of pods match only pods that a rule may concern,
+and never those of kube-system and of the admission's own namespace; defaults of pods are left out then. What guards the
+rights to queues fails closed: webhooks of volcanoio's own kinds, and the validation of pods of its schedulers, except
+of those that its controllers create.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from volcanoio.engine.admission.pods import REVIEWED_ANNOTATIONS
 from volcanoio.engine.admission.request import AdmissionSettings, Review
 from volcanoio.engine.admission.resource_groups import membership_condition
 from volcanoio.framework.arguments import suggestion
@@ -22,8 +24,9 @@ from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
-TIMEOUT_SECONDS = 10
-"""Seconds that the API server waits for a review, as in Volcano."""
+TIMEOUT_SECONDS, IGNORED_TIMEOUT_SECONDS = 10, 2
+"""Seconds that the API server waits for a review, as in Volcano; less where a failure is ignored, as the write must
+still end within `kube.sender.WRITE_BOUND`."""
 MAX_DENIAL = 16 << 10
 """Characters of the problems in a denial."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -35,9 +38,13 @@ MANAGED_WEBHOOKS = "volcanoio.dev/managed-webhooks"
 _CREATE, _WRITE = ("CREATE",), ("CREATE", "UPDATE")
 _CHANGED_SPEC = "oldObject == null || object.spec != oldObject.spec"
 """CEL: an update that only removes a finalizer, or writes the status of a PodGroup, is not reviewed."""
-_CHANGED_ANNOTATIONS = (
-    "oldObject == null || object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
+_POD_ANNOTATIONS = sorted({names.GROUP_NAME, names.QUEUE_NAME_ANNOTATION, *REVIEWED_ANNOTATIONS})
+_CHANGED_POD = (
+    f"oldObject == null || object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences || "
+    f"{msgspec.json.encode(_POD_ANNOTATIONS).decode()}.exists(key, "
+    "object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key])"
 )
+"""CEL: kubelets and network plugins annotate pods too."""
 
 
 class WebhookConfiguration(ApiObject):
@@ -109,7 +116,7 @@ PATHS: Mapping[str, WebhookPath] = {
         WebhookPath("/queues/mutate", {kinds.QUEUE: _CREATE}),
         WebhookPath("/queues/validate", {kinds.QUEUE: (*_WRITE, "DELETE")}),
         WebhookPath("/pods/mutate", {kinds.POD: _CREATE}),
-        WebhookPath("/pods/validate", {kinds.POD: _WRITE}, {"annotations-changed": _CHANGED_ANNOTATIONS}),
+        WebhookPath("/pods/validate", {kinds.POD: _WRITE}, {"relevant-change": _CHANGED_POD}),
         WebhookPath("/hypernodes/validate", {kinds.HYPER_NODE: _WRITE}, _CHANGED),
         WebhookPath("/jobflows/validate", {kinds.JOB_FLOW: _WRITE, kinds.JOB_TEMPLATE: _WRITE}, _CHANGED),
         WebhookPath("/cronjobs/validate", {kinds.CRON_JOB: _WRITE}, _CHANGED),
@@ -173,7 +180,7 @@ def denial_text(review: Review) -> str:
 
 def configuration(row: WebhookPath, target: Target, settings: AdmissionSettings, ca_bundle: bytes) -> Manifest:
     """Return the webhook configuration of a path."""
-    is_pods = kinds.POD in row.operations
+    is_pods, is_ignored = kinds.POD in row.operations, may_fail(row, settings)
     webhook: Manifest = {
         "name": row.webhook_name,
         "admissionReviewVersions": ["v1"],
@@ -188,10 +195,10 @@ def configuration(row: WebhookPath, target: Target, settings: AdmissionSettings,
             }
             for kind, operations in row.operations.items()
         ],
-        "failurePolicy": "Ignore" if is_pods else "Fail",
+        "failurePolicy": "Ignore" if is_ignored else "Fail",
         "matchPolicy": "Equivalent",
         "sideEffects": "None",
-        "timeoutSeconds": TIMEOUT_SECONDS,
+        "timeoutSeconds": IGNORED_TIMEOUT_SECONDS if is_ignored else TIMEOUT_SECONDS,
         "matchConditions": [
             {"name": name, "expression": expression} for name, expression in _conditions(row, settings).items()
         ],
@@ -214,6 +221,18 @@ def configuration(row: WebhookPath, target: Target, settings: AdmissionSettings,
     }
 
 
+def may_fail(row: WebhookPath, settings: AdmissionSettings) -> bool:
+    """Return whether writes go on while the webhook fails: such of pods that no scheduler of ours has for itself."""
+    if kinds.POD not in row.operations:
+        return False
+    return row.is_mutating or names.DEFAULT_SCHEDULER in _own_schedulers(settings)
+
+
+def _own_schedulers(settings: AdmissionSettings) -> list[str]:
+    named = dict.fromkeys((settings.scheduler_name, *settings.schedulers))
+    return [name for name in named if settings.schedules(name)]
+
+
 def encoded(ca_bundle: bytes) -> str:
     """Return a bundle as `caBundle` contains it."""
     return base64.b64encode(ca_bundle).decode()
@@ -229,8 +248,7 @@ def _conditions(row: WebhookPath, settings: AdmissionSettings) -> dict[str, str]
     if row.path == "/pods/mutate":
         return {"concerned": _concerned_pods(settings)}
     if row.path == "/pods/validate":
-        schedulers = dict.fromkeys(filter(settings.schedules, (settings.scheduler_name, *settings.schedulers)))
-        conditions = {**row.conditions, "scheduler": f"object.spec.schedulerName in {_list(schedulers)}"}
+        conditions = {**row.conditions, "scheduler": f"object.spec.schedulerName in {_list(_own_schedulers(settings))}"}
         if settings.trusted_users:
             conditions["author"] = f"!(request.userInfo.username in {_list(settings.trusted_users)})"
         return conditions

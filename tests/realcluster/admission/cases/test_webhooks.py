@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.realcluster.admission.objects import REFUSED, job, of_flow, pod, queue, task
-from tests.realcluster.admission.world import CONF, World, webhooks
+from tests.realcluster.admission.world import CONF, CONTROLLERS, World, webhooks
 from volcanoio.runtime.webhooks.certificates import Certificates, problem_of
 
 GATE = "scheduling.volcano.sh/queue-allocation-gate"
@@ -34,9 +34,13 @@ def hooked(world: World) -> Iterator[World]:
         restricted["metadata"]["labels"] = {"volcanoio.dev/restricted": "true"}
         world.create(restricted)
         yield world
-    # without the server, our kinds are refused and pods are not
-    assert "failed calling webhook" in world.refusal(job(name="late"))
-    world.create(pod("late", schedulerName="volcano"))
+    # without the server, our kinds and pods are refused, and others are not, nor pods that our controllers create
+    late = pod("late", schedulerName="volcano")
+    for given in (job(name="late"), late):
+        assert "failed calling webhook" in world.refusal(given)
+    world.create(pod("foreign"))
+    world.create(pod("late", "volcano-system", schedulerName="volcano"))
+    world.create(late, user=CONTROLLERS)
     listed = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
     world.do("delete", listed, "-l", "app.kubernetes.io/managed-by=volcanoio-webhook-manager")
 
