@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
+import anyio
+import anyio.to_thread
 import pytest
 from volcanoio_plugins.job.mpi import MpiPlugin
 from volcanoio_plugins.job.ssh import SshPlugin
@@ -13,14 +19,17 @@ from volcanoio_plugins.job.svc import SvcPlugin
 
 from tests.unit.kube.scripted import Call
 from tests.unit.webhooks.serving import hooks, patch_of, review_body, trusting
-from volcanoio.engine.admission.request import AdmissionSettings
+from volcanoio.engine.admission.request import AdmissionSettings, ReviewRequest
 from volcanoio.engine.admission.resource_groups import ResourceGroup
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
+from volcanoio.runtime.webhooks import admission_review, reviewer
+from volcanoio.runtime.webhooks.admission_review import DecodedReview
 from volcanoio.runtime.webhooks.certificates import create, load_into
 from volcanoio.runtime.webhooks.paths import DEFAULT_PATHS, PathError, parse_paths
+from volcanoio.runtime.webhooks.server import LARGE, MOST_LARGE
 
 PLUGINS = {plugin.name: plugin for plugin in (MpiPlugin, SshPlugin, SvcPlugin)}
 GATE = "scheduling.volcano.sh/queue-allocation-gate"
@@ -182,6 +191,70 @@ async def test_requests_that_are_no_reviews() -> None:
         assert (await server.post("/nowhere", good))[0] == 404
         async with server.session.get(server.url + "/jobs/validate") as answer:
             assert answer.status == 405
+
+
+def large() -> Manifest:
+    """A Job of more than the size up to which reviews are made in the event loop."""
+    return job(tasks=[task(name=f"t{number}") for number in range(1_000)])
+
+
+@pytest.mark.parametrize("path", ["/jobs/validate", "/jobs/mutate"])
+async def test_a_large_review_lets_others_be_answered_meanwhile(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, others_done = threading.Event(), threading.Event()
+    works = {name: getattr(reviewer, name) for name in ("review", "with_defaults")}
+
+    def slow(name: str, request: ReviewRequest, *more: Any) -> Any:
+        if len(str(request.object)) > LARGE:
+            begun.set()
+            assert others_done.wait(60)
+        return works[name](request, *more)
+
+    for name in works:
+        monkeypatch.setattr(reviewer, name, partial(slow, name))
+    async with hooks() as server, anyio.create_task_group() as tasks:
+
+        async def post() -> None:
+            assert (await server.review(path, kinds.JOB, large()))["allowed"]
+
+        tasks.start_soon(post)
+        await anyio.to_thread.run_sync(begun.wait, 60)
+        assert (await server.review("/queues/mutate", kinds.QUEUE, named({})))["allowed"]
+        others_done.set()
+
+
+async def test_few_large_reviews_are_made_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once, most, lock = 0, 0, threading.Lock()
+    decode = admission_review.decode
+
+    def counted(body: bytes) -> DecodedReview:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        decoded = decode(body)
+        with lock:
+            at_once -= 1
+        return decoded
+
+    monkeypatch.setattr(admission_review, "decode", counted)
+    async with hooks() as server, anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(server.review, "/jobs/mutate", kinds.JOB, large())
+    assert 0 < most <= MOST_LARGE
+
+
+async def test_a_body_that_does_not_arrive_ends_and_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volcanoio.runtime.webhooks.server.BODY_SECONDS", 0.01)
+    monkeypatch.setattr("volcanoio.runtime.webhooks.server.MOST_REVIEWS", 1)
+    async with hooks() as server:
+        url = urlsplit(server.url)
+        reading, writing = await asyncio.open_connection(url.hostname, url.port, ssl=trusting(server.held))
+        head = "POST /jobs/validate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writing.write(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+        assert b"500" in await reading.readline()
+        assert b"admission has no answer in time; try again" in await reading.read()
+        writing.close()
+        assert (await server.review("/jobs/validate", kinds.JOB, job(queue="q")))["allowed"]
 
 
 async def broken(call: Call) -> Response:

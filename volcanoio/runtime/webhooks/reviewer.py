@@ -7,8 +7,9 @@ the API server, so that a Job may be created immediately after its Queue (Volcan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar, TypeVarTuple, Unpack
 
+import anyio.to_thread
 import msgspec
 from msgspec.structs import replace
 
@@ -43,6 +44,15 @@ from volcanoio.runtime.loading.reloading import (
 
 MOST_REFUSALS = 10
 """Rights to queues that a denial lists as missing; each is a question to the API server."""
+
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+
+
+async def perform(in_thread: bool, function: Callable[[Unpack[Arguments]], Result], *arguments: *Arguments) -> Result:
+    """Call a function, in a thread if its work would hold the event loop for long."""
+    return await anyio.to_thread.run_sync(function, *arguments) if in_thread else function(*arguments)
 
 
 class RightsSource(Protocol):
@@ -108,12 +118,13 @@ class AdmissionReviewer:
         self._rights = rights
         self._decoded: dict[bytes, ApiObject] = {}
 
-    async def default(self, request: ReviewRequest) -> ReviewRequest:
+    async def default(self, request: ReviewRequest, *, in_thread: bool = False) -> ReviewRequest:
         """Return the request with the defaults set in a copy of its object. Raises ApiError and TransportError."""
         settings = self.settings
-        return with_defaults(request, await self._snapshot(reads_for_defaults(request)), settings)
+        snapshot = await self._snapshot(reads_for_defaults(request))
+        return await perform(in_thread, with_defaults, request, snapshot, settings)
 
-    async def review(self, request: ReviewRequest, user: User | None = None) -> Review:
+    async def review(self, request: ReviewRequest, user: User | None = None, *, in_thread: bool = False) -> Review:
         """Default and validate; check `user`'s rights to the queues. Raises ApiError and TransportError."""
         settings = self.settings
         reads = [*reads_for_defaults(request), *reads_for_review(request)]
@@ -124,10 +135,10 @@ class AdmissionReviewer:
             reads.append(Read(kinds.QUEUE))
         cached = kinds.QUEUE in (read.kind for read in reads) and self._queues is not None and self._queues.is_synced
         snapshot = await self._snapshot(reads, use_cache=cached)
-        answer = review(request, snapshot, settings)
+        answer = await perform(in_thread, review, request, snapshot, settings)
         if cached and not answer.allowed:
             snapshot = await self._snapshot(reads)
-            answer = review(request, snapshot, settings)
+            answer = await perform(in_thread, review, request, snapshot, settings)
         if author is None or not answer.allowed:
             return answer
         missing = await self._missing_rights(replace(request, object=answer.object), author, snapshot)

@@ -2,6 +2,10 @@
 
 A review that cannot be made (the API server does not answer) gets status 500, and the failure policy of the webhook
 decides. Reviews have no side effects, so a dry run is reviewed like any other request.
+
+Clients are not authenticated, so memory and time are bounded: few bodies are read at the same time, each within
+seconds, and fewer large ones are reviewed. These are worked on in a thread, as one of the largest size takes seconds
+and the event loop also answers the health checks.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 
 import anyio
 import structlog
@@ -21,12 +26,16 @@ from volcanoio.kube.transport import TransportError
 from volcanoio.runtime.webhooks import admission_review
 from volcanoio.runtime.webhooks.admission_review import DecodedReview, ReviewError
 from volcanoio.runtime.webhooks.paths import TIMEOUT_SECONDS, WebhookPath, denial_text
-from volcanoio.runtime.webhooks.reviewer import AdmissionReviewer
+from volcanoio.runtime.webhooks.reviewer import AdmissionReviewer, perform
 
 MAX_BODY = 3 << 20
 """Largest body in bytes, as in Volcano: what etcd stores, twice, for an update."""
 REQUESTS, DURATION = "volcanoio_admission_requests_total", "volcanoio_admission_duration_seconds"
 _LOG = structlog.get_logger(__name__)
+MOST_REVIEWS, MOST_LARGE, LARGE = 32, 2, 64 << 10
+"""Requests that are answered at the same time, and how many of those with more than `LARGE` bytes are reviewed."""
+BODY_SECONDS = 3.0
+"""Seconds for the body of a request to arrive."""
 _MARGIN = 0.9
 """Part of the API server's timeout after which a review is given up, so that its answer still arrives."""
 
@@ -51,6 +60,7 @@ class WebhookServer:
         app = web.Application(client_max_size=MAX_BODY)
         for row in paths:
             app.router.add_post(row.path, self._handler(row))
+        self._reviews, self._large = anyio.CapacityLimiter(MOST_REVIEWS), anyio.CapacityLimiter(MOST_LARGE)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=grace)
 
     async def start(self, host: str, port: int, context: ssl.SSLContext) -> int:
@@ -90,26 +100,39 @@ class WebhookServer:
             text = f"content type {request.content_type} is not supported; send application/json"
             return web.Response(status=415, text=text), "invalid"
         try:
-            decoded = admission_review.decode(await request.read())
+            with anyio.fail_after(_limit(request.query.get("timeout", ""))):
+                async with self._reviews:
+                    with anyio.fail_after(BODY_SECONDS):
+                        body = await request.read()
+                    is_large = len(body) > LARGE
+                    async with self._large if is_large else nullcontext():
+                        decoded = await perform(is_large, admission_review.decode, body)
+                        return await self._decided(row, decoded, is_large=is_large)
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413, text=f"the body has more than {MAX_BODY} bytes"), "invalid"
         except ReviewError as error:
             return web.Response(status=400, text=str(error)), "invalid"
+        except TimeoutError:
+            _LOG.warning("a review was not made in time", path=row.path, bytes=request.content_length)
+            return web.Response(status=500, text="admission has no answer in time; try again"), "error"
+
+    async def _decided(self, row: WebhookPath, decoded: DecodedReview, *, is_large: bool) -> tuple[web.Response, str]:
+        """Return the response to a request that could be decoded, and its result. Raises TimeoutError."""
         try:
-            with anyio.fail_after(_limit(request.query.get("timeout", ""))):
-                body, result = await self._review(row, decoded)
-        except (ApiError, TransportError, TimeoutError) as error:
-            reason = str(error) or "no answer in time"
-            _LOG.warning("a review failed", path=row.path, object=_object(decoded), error=reason)
-            text = f"admission cannot read what it needs: {reason}; try again"
+            body, result = await self._review(row, decoded, is_large=is_large)
+        except (ApiError, TransportError) as error:
+            _LOG.warning("a review failed", path=row.path, object=_object(decoded), error=str(error))
+            text = f"admission cannot read what it needs: {error}; try again"
             return web.Response(status=500, text=text), "error"
+        except TimeoutError:
+            raise
         except Exception as error:
             _LOG.exception("a review raised an error", path=row.path, object=_object(decoded))
             text = f"the review raised {type(error).__name__}; see the log of the webhook manager"
             return web.Response(status=500, text=text), "error"
         return web.Response(body=body, content_type="application/json"), result
 
-    async def _review(self, row: WebhookPath, decoded: DecodedReview) -> tuple[bytes, str]:
+    async def _review(self, row: WebhookPath, decoded: DecodedReview, *, is_large: bool) -> tuple[bytes, str]:
         uid, asked = decoded.uid, decoded.request
         if asked.resource not in {kind.resource for kind in row.operations}:
             known = ", ".join(kind.resource for kind in row.operations)
@@ -117,10 +140,10 @@ class WebhookServer:
                 uid, f"{row.path} reviews {known}, not {asked.resource}; fix the rules"
             ), "denied"
         if row.is_mutating:
-            defaulted = await self._reviewer.default(asked)
-            patch = admission_review.json_patch(asked.object or {}, defaulted.object or {})
+            defaulted = await self._reviewer.default(asked, in_thread=is_large)
+            patch = await perform(is_large, admission_review.json_patch, asked.object or {}, defaulted.object or {})
             return admission_review.allowed(uid, patch), "allowed"
-        answer = await self._reviewer.review(asked, decoded.user)
+        answer = await self._reviewer.review(asked, decoded.user, in_thread=is_large)
         if answer.allowed:
             return admission_review.allowed(uid, warnings=answer.warnings), "allowed"
         return admission_review.denied(uid, denial_text(answer), answer.warnings), "denied"
