@@ -11,6 +11,7 @@ from tests.unit.admission.objects import SETTINGS, Stored, job, queue
 from volcanoio.engine.admission.queue_rights import (
     QueueUse,
     RequiredRight,
+    command_rights,
     is_reviewed_child,
     reads_for_rights,
     required_rights,
@@ -218,7 +219,23 @@ def test_a_restriction_holds_for_the_queues_below() -> None:
 
 def test_queues_that_are_their_own_ancestors_end_the_search() -> None:
     stored = Stored(restricted("a", "b"), restricted("b", "a"))
-    assert [right.restricted for right in required_rights([QueueUse("spec.queue", "a")], stored)] == ["a", "b"]
+    assert [right.queue for right in required_rights([QueueUse("spec.queue", "a")], stored)] == ["a", "b"]
+
+
+def command(kind: str, **fields: Any) -> Manifest:
+    return {"action": "CloseQueue", "target": {"kind": kind, "name": "fast", "uid": "1", **fields}}
+
+
+def test_a_command_to_a_queue_needs_the_right_to_update_it() -> None:
+    (right,) = command_rights(request(kinds.COMMAND, command("Queue")))
+    assert (right.queue, right.verb) == ("fast", "update")
+    assert right.refusal(ALICE, "it has no such right") == (
+        "target: user alice may not open or close queue fast (it has no such right); "
+        "ask for the RBAC verb update on queues.scheduling.volcano.sh fast"
+    )
+    assert command_rights(request(kinds.COMMAND, command("Job"))) == []
+    assert command_rights(request(kinds.COMMAND, {"target": "Queue"})) == []
+    assert command_rights(request(kinds.JOB, command("Queue"))) == []
 
 
 def test_a_refusal_names_field_user_queue_and_right() -> None:

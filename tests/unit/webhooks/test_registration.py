@@ -111,6 +111,16 @@ def test_a_write_of_a_pod_ends_in_time_while_ignored_webhooks_hang() -> None:
     assert sum(each["timeoutSeconds"] for each in both) < WRITE_BOUND
 
 
+def test_commands_are_reviewed_if_they_are_for_queues() -> None:
+    found = webhook("/queues/validate", SETTINGS)
+    assert [(rule["resources"], rule["operations"], rule["scope"]) for rule in found["rules"]] == [
+        (["queues"], ["CREATE", "UPDATE", "DELETE"], "Cluster"),
+        (["commands"], ["CREATE", "UPDATE"], "Namespaced"),
+    ]
+    (condition,) = found["matchConditions"]
+    assert condition["expression"].startswith("request.resource.resource != 'commands' || ")
+
+
 def test_pods_of_our_schedulers_are_validated_even_if_they_have_to_wait_for_it() -> None:
     """Who may use a restricted queue would else depend on the webhooks being up, or on the size of the pod."""
     settings = AdmissionSettings(schedulers=("volcano", "other"), trusted_users=("controllers",))

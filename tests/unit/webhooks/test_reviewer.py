@@ -186,6 +186,22 @@ async def test_for_a_pod_the_right_of_its_service_account_suffices() -> None:
     assert (await use(server, pod)).allowed
 
 
+@pytest.mark.parametrize("kept", [queue("q"), restricted("q")])
+async def test_a_command_to_a_queue_needs_the_right_to_update_it(kept: Queue) -> None:
+    """Who may create Commands in a namespace could close the queues of all others."""
+    server = Server()
+    manifest = {"metadata": {"name": "c"}, "action": "CloseQueue", "target": {"kind": "Queue", "name": "q"}}
+    asked = replace(create(kinds.COMMAND, {}), object=manifest)
+    (message,) = (await server.reviewer(Cache(kept)).review(asked, ALICE)).messages
+    assert message.startswith("target: user alice may not open or close queue q (it has no such right)")
+    (question,) = server.transport.calls
+    assert question.body["spec"]["resourceAttributes"]["verb"] == "update"
+    server.usable.add(("alice", "q"))
+    assert (await server.reviewer(Cache(kept)).review(asked, ALICE)).allowed
+    of_job = replace(asked, object={**manifest, "target": {"kind": "Job", "name": "q"}})
+    assert (await server.reviewer(Cache(kept)).review(of_job, User(username="bob"))).allowed
+
+
 async def test_the_default_queue_of_a_namespace_needs_the_right() -> None:
     """The PodGroup of such a Job gets the queue that the namespace names."""
     server = Server()

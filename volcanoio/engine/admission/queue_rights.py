@@ -4,7 +4,9 @@ A queue with the label `volcanoio.dev/restricted: "true"` is restricted, and wit
 the RBAC verb `use` on it (resource `queues.scheduling.volcano.sh`). The right is checked where a user writes the
 queue's name: what controllers create from a CronJob, JobFlow, Job or pod was checked with that object. No name means
 the queue default, or the one that the namespace's annotation `scheduling.volcano.sh/queue-name` gives to new PodGroups.
-The functions here find the queues that a request names and the rights that they need; the caller asks the API server.
+A Command that opens or closes a queue needs the verb `update` on it, restricted or not: Commands are in namespaces,
+and queues belong to all. The functions here find the queues that a request names and the rights that they need; the
+caller asks the API server.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,16 +28,15 @@ from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import PodGroup, Queue
 from volcanoio.model.validation.dns_names import subdomain_rule
 
-VERB = "use"
+USE, UPDATE = "use", "update"
+"""RBAC verbs: to name a queue in an object, and to open or close it."""
 _SERVICE_ACCOUNTS = "system:serviceaccounts"
 _JOB_OWNERS = frozenset({(kind.api_version, kind.kind) for kind in (kinds.CRON_JOB, kinds.JOB_FLOW)})
 
 _FEW = 8
 """Templates that are read one by one; more are listed with all others of their namespace."""
-_USERS_OF_QUEUES = frozenset({
-    kind.resource
-    for kind in (kinds.JOB, kinds.CRON_JOB, kinds.JOB_TEMPLATE, kinds.JOB_FLOW, kinds.POD_GROUP, kinds.POD)
-})  # fmt: skip
+_NAMING = (kinds.JOB, kinds.CRON_JOB, kinds.JOB_TEMPLATE, kinds.JOB_FLOW, kinds.POD_GROUP, kinds.POD, kinds.COMMAND)
+_USERS_OF_QUEUES = frozenset({kind.resource for kind in _NAMING})
 
 
 class QueueUse(NamedTuple):
@@ -71,19 +72,23 @@ class _Naming:
 
 
 class RequiredRight(NamedTuple):
-    """A restricted queue whose use needs a right: the named queue or one above it."""
+    """A queue on which a request needs a right: the named queue or a restricted one above it."""
 
     use: QueueUse
-    restricted: str
+    queue: str
+    verb: str = USE
 
     def refusal(self, user: User, reason: str) -> str:
         """Return the message for a user without the right."""
-        name = self.restricted
-        scope = "restricted" if name == self.use.queue else f"below queue {name}, which is restricted"
+        name, named = self.queue, self.use.queue
         why = f" ({reason})" if reason else ""
+        ask = f"ask for the RBAC verb {self.verb} on queues.scheduling.volcano.sh {name}"
+        if self.verb == UPDATE:
+            return f"{self.use.field}: user {user.username} may not open or close queue {named}{why}; {ask}"
+        scope = "restricted" if name == named else f"below queue {name}, which is restricted"
         return (
-            f"{self.use.field}: user {user.username} may not use queue {self.use.queue}, which is {scope}{why}; "
-            f"choose another queue, or ask for the RBAC verb {VERB} on queues.scheduling.volcano.sh {name}"
+            f"{self.use.field}: user {user.username} may not use queue {named}, which is {scope}{why}; "
+            f"choose another queue, or {ask}"
         )
 
 
@@ -144,6 +149,17 @@ def default_queue_of(namespace: str, lookup: AdmissionLookup) -> str:
     """Return the queue of new PodGroups of a namespace that name none, or the queue default."""
     home = lookup.get(kinds.NAMESPACE, namespace)
     return (home and home.metadata.annotations.get(names.QUEUE_NAME_ANNOTATION)) or names.DEFAULT_QUEUE
+
+
+def command_rights(request: ReviewRequest) -> list[RequiredRight]:
+    """Return the right that a Command to a queue needs."""
+    if request.resource != kinds.COMMAND.resource:
+        return []
+    target = _mapping((request.object or {}).get("target"))
+    if target.get("kind") != kinds.QUEUE.kind:
+        return []
+    name = str(target.get("name") or "")
+    return [RequiredRight(QueueUse("target", name), name, UPDATE)]
 
 
 def required_rights(uses: list[QueueUse], lookup: AdmissionLookup) -> list[RequiredRight]:

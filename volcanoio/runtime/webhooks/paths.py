@@ -114,7 +114,11 @@ PATHS: Mapping[str, WebhookPath] = {
         ),
         WebhookPath("/podgroups/validate", {kinds.POD_GROUP: _WRITE}, _CHANGED),
         WebhookPath("/queues/mutate", {kinds.QUEUE: _CREATE}),
-        WebhookPath("/queues/validate", {kinds.QUEUE: (*_WRITE, "DELETE")}),
+        WebhookPath(
+            "/queues/validate",
+            {kinds.QUEUE: (*_WRITE, "DELETE"), kinds.COMMAND: _WRITE},
+            {"queue": "request.resource.resource != 'commands' || object.?target.?kind.orValue('') == 'Queue'"},
+        ),
         WebhookPath("/pods/mutate", {kinds.POD: _CREATE}),
         WebhookPath("/pods/validate", {kinds.POD: _WRITE}, {"relevant-change": _CHANGED_POD}),
         WebhookPath("/hypernodes/validate", {kinds.HYPER_NODE: _WRITE}, _CHANGED),
@@ -122,8 +126,8 @@ PATHS: Mapping[str, WebhookPath] = {
         WebhookPath("/cronjobs/validate", {kinds.CRON_JOB: _WRITE}, _CHANGED),
     )
 }
-"""All webhooks. JobTemplates, PodGroup updates and pod updates are reviewed beyond Volcano, for hard topologies and for
-rights to queues."""
+"""All webhooks. Beyond Volcano, JobTemplates, updates of PodGroups and pods, and Commands to queues are reviewed: for
+hard topologies, and for rights to queues."""
 DEFAULT_PATHS = tuple(PATHS)
 """The paths that are served by default: all of them. Volcano's default omits some."""
 

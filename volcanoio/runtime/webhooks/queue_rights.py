@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from volcanoio.engine.admission.queue_rights import VERB, RequiredRight
+from volcanoio.engine.admission.queue_rights import RequiredRight
 from volcanoio.engine.admission.request import User
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import ApiError, check
@@ -48,15 +48,16 @@ class QueueRights:
         """Return why none of the subjects may use the queue, "" if one may."""
         try:
             for user in subjects:
-                if await self._is_allowed(user, right.restricted):
+                if await self._is_allowed(user, right):
                     return ""
         except (ApiError, TransportError, msgspec.DecodeError) as error:
-            _LOG.warning("a right to a queue could not be checked", queue=right.restricted, error=str(error))
+            _LOG.warning("a right to a queue could not be checked", queue=right.queue, error=str(error))
             return f"the right could not be checked: {error}; try again"
         return _DENIED
 
-    async def _is_allowed(self, user: User, queue: str) -> bool:
-        attributes = {"group": kinds.QUEUE.group, "resource": kinds.QUEUE.plural, "verb": VERB, "name": queue}
+    async def _is_allowed(self, user: User, right: RequiredRight) -> bool:
+        resource = {"group": kinds.QUEUE.group, "resource": kinds.QUEUE.plural}
+        attributes = {**resource, "verb": right.verb, "name": right.queue}
         spec: dict[str, Any] = {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
         review = {
             "apiVersion": "authorization.k8s.io/v1",

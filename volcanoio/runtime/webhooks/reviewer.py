@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from volcanoio.engine.admission.queue_rights import (
     RequiredRight,
+    command_rights,
     has_restricted,
     is_reviewed_child,
     reads_for_rights,
@@ -145,15 +146,18 @@ class AdmissionReviewer:
         return replace(answer, allowed=False, messages=missing) if missing else answer
 
     async def _missing_rights(self, request: ReviewRequest, user: User, snapshot: Snapshot) -> tuple[str, ...]:
-        """Return a message for each restricted queue that the user may not use, at most `MOST_REFUSALS`."""
-        if self._rights is None or not has_restricted(snapshot):
+        """Return a message for each right to a queue that the user does not have, at most `MOST_REFUSALS`."""
+        if (rights := self._rights) is None:
             return ()
-        further = await self._snapshot(reads_for_rights(request))
-        snapshot = Snapshot((), {**further.by_kind, kinds.QUEUE: snapshot.by_kind[kinds.QUEUE]})
+        wanted = command_rights(request)
+        if has_restricted(snapshot):
+            further = await self._snapshot(reads_for_rights(request))
+            snapshot = Snapshot((), {**further.by_kind, kinds.QUEUE: snapshot.by_kind[kinds.QUEUE]})
+            wanted += required_rights(used_queues(request, snapshot), snapshot)
         asked = subjects(request, user)
         messages: list[str] = []
-        for right in required_rights(used_queues(request, snapshot), snapshot):
-            if reason := await self._rights.refusal(asked, right):
+        for right in wanted:
+            if reason := await rights.refusal(asked, right):
                 messages.append(right.refusal(user, reason))
             if len(messages) == MOST_REFUSALS:
                 break

@@ -94,6 +94,20 @@ def test_a_job_is_refused_at_apply(tenant: World, change: Callable[[Obj, Obj], N
     assert "refused" not in tenant.jobs(NAMESPACE)
 
 
+@pytest.mark.parametrize("queue", ["vip", "team-a"])
+def test_a_tenant_closes_no_queue(tenant: World, queue: str) -> None:
+    """Members may create Commands in their namespace, which suspend and resume their Jobs."""
+    target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": queue, "uid": "unknown"}
+    command = {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {"name": "close", "namespace": NAMESPACE},
+        "action": "CloseQueue",
+        "target": target,
+    }
+    assert f"user anna may not open or close queue {queue}" in create(tenant, command)
+
+
 def test_a_pod_that_pod_security_refuses_is_shown_on_its_job(scenario: Scenario) -> None:
     """Without the policies the Job is accepted; its pods are not, and the Job says why."""
     world, namespace = scenario.world, scenario.namespace
