@@ -244,13 +244,63 @@ def test_monitoring_selects_the_services_of_the_release() -> None:
         assert json.loads(boards[f"volcano-grafana-{name}"][f"{name}.json"]) == board
 
 
+ALL_POLICIES = (
+    "custom.vap_enable=true",
+    "custom.map_enable=true",
+    "custom.queue_rights_vap_enable=true",
+    "custom.scheduler_feature_gates=SchedulingGatesQueueAdmission=true",
+)
+
+
 def test_policies_of_the_api_server_are_bound_under_the_names_of_the_release() -> None:
-    found = manifests("custom.vap_enable=true", "custom.map_enable=true", release="b")
+    found = manifests(*ALL_POLICIES, release="b")
+    files = config_path("admission").glob("*.yaml")
+    written = {(one["kind"], one["metadata"]["name"]) for path in files for one in yaml.safe_load_all(path.read_text())}
+    rendered = {(one["kind"], one["metadata"]["name"]) for one in found if "AdmissionPolicy" in one["kind"]}
+    assert rendered == {(kind, name.replace("volcano-", "b-")) for kind, name in written}
     for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"):
         policies, bindings = of(kind, found), of(f"{kind}Binding", found)
         assert policies
         assert all(name.startswith("b-") for name in policies)
         assert {one["spec"]["policyName"] for one in bindings.values()} == policies.keys()
+
+
+def test_policies_are_about_the_controllers_and_schedulers_of_the_release() -> None:
+    names = ("custom.scheduler_name=a", "custom.further_scheduler_names={c,d}")
+    text = json.dumps(manifests(*ALL_POLICIES, *names, release="b", namespace="n"))
+    assert text.count("request.userInfo.username != 'system:serviceaccount:n:b-controllers'") == 2
+    assert text.count("object.spec.?schedulerName.orValue('') in ['a', 'c', 'd']") == 3
+    assert "path: '/spec/schedulerName', value: 'a'" in text
+    assert "volcano-system" not in text
+    assert "['volcano']" not in text
+
+
+def test_the_gate_is_added_only_if_the_scheduler_removes_it() -> None:
+    found = manifests("custom.vap_enable=true", "custom.map_enable=true")
+    assert "volcano-pods" not in of("MutatingAdmissionPolicy", found)
+    assert "volcano-queue-rights" not in of("ValidatingAdmissionPolicy", found)
+
+
+def test_the_schedulers_of_other_releases_share_controllers_and_admission() -> None:
+    """Each scheduler has its own names; those that the admission does not know would not be checked."""
+    found = of("Deployment", manifests("custom.scheduler_name=a\\,b", "custom.further_scheduler_names={c}"))
+    named = {
+        name: [arg for arg in one["spec"]["template"]["spec"]["containers"][0]["args"] if "scheduler-name" in arg]
+        for name, one in found.items()
+    }
+    assert named == {
+        "volcano-scheduler": ["--scheduler-name=a,b"],
+        "volcano-controllers": ["--scheduler-name=a,b,c"],
+        "volcano-admission": ["--scheduler-name=a,b,c"],
+    }
+
+
+def test_the_admission_has_the_feature_gates_of_the_scheduler() -> None:
+    """It adds the gate of queue admission, which the scheduler removes."""
+    found = of("Deployment", manifests(ALL_POLICIES[-1]))
+    for name in ("volcano-scheduler", "volcano-admission"):
+        arguments = found[name]["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert "--feature-gates=SchedulingGatesQueueAdmission=true" in arguments
 
 
 def test_kustomize_takes_every_file() -> None:

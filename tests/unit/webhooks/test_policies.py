@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+from volcanoio.engine.admission.jobs import UPDATE_RULE
+from volcanoio.engine.admission.jobtasks import ACTIONS
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
+from volcanoio.model.batch import MOST_PODS, POLICY_EVENTS
 from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
 
@@ -24,14 +29,43 @@ def test_each_policy_is_bound() -> None:
 
 
 def test_policies_are_about_served_kinds_and_stop_no_pod_when_they_fail() -> None:
+    """A policy with parameters fails for all pods, whatever its conditions, while their kind is unknown."""
     served = {(kind.group, kind.version, kind.plural) for kind in kinds.ALL}
-    for spec in (objects("ValidatingAdmissionPolicy") | objects("MutatingAdmissionPolicy")).values():
+    policies = [*objects("ValidatingAdmissionPolicy").values(), *objects("MutatingAdmissionPolicy").values()]
+    for spec in policies:
         for rule in spec["matchConstraints"]["resourceRules"]:
             (group,), (version,) = rule["apiGroups"], rule["apiVersions"]
             assert {(group, version, plural) for plural in rule["resources"]} <= served
             assert spec["failurePolicy"] == ("Ignore" if "pods" in rule["resources"] else "Fail")
 
 
-def test_the_policy_of_queue_rights_selects_restricted_queues() -> None:
-    binding = objects("ValidatingAdmissionPolicyBinding")["volcano-queue-rights"]
-    assert binding["paramRef"]["selector"] == {"matchLabels": {names.RESTRICTED: "true"}}
+def test_policies_of_pods_are_about_our_schedulers() -> None:
+    for verb in ("Validating", "Mutating"):
+        for spec in objects(f"{verb}AdmissionPolicy").values():
+            if "pods" in spec["matchConstraints"]["resourceRules"][0]["resources"]:
+                conditions = {each["name"]: each["expression"] for each in spec["matchConditions"]}
+                assert conditions["scheduler"] == "object.spec.?schedulerName.orValue('') in ['volcano']"
+
+
+def test_the_policies_of_queue_rights_select_restricted_queues() -> None:
+    for name in ("volcano-queue-rights", "volcano-pod-queue-rights"):
+        binding = objects("ValidatingAdmissionPolicyBinding")[name]
+        assert binding["paramRef"]["selector"] == {"matchLabels": {names.RESTRICTED: "true"}}
+
+
+def test_lists_of_events_actions_and_limits_are_those_of_the_webhooks() -> None:
+    spec = objects("ValidatingAdmissionPolicy")["volcano-jobs"]
+    variables = {each["name"]: each["expression"] for each in spec["variables"]}
+    assert set(re.findall(r"'([^']*)'", variables["events"])) == {*POLICY_EVENTS, ""}
+    assert set(re.findall(r"'([^']*)'", variables["actions"])) == set(ACTIONS)
+    assert f"variables.replicas <= {MOST_PODS}" in [each["expression"] for each in spec["validations"]]
+    assert UPDATE_RULE in variables["updateRule"]
+
+
+def test_the_policies_of_a_tenant_let_a_stored_object_lose_a_finalizer() -> None:
+    listed = read_manifests(config_path("examples") / "tenant" / "3-policies.yaml")
+    policies = [each["spec"] for each in listed if each["kind"] == "ValidatingAdmissionPolicy"]
+    assert len(policies) == 2
+    for spec in policies:
+        (condition,) = spec["matchConditions"]
+        assert condition["expression"] == "oldObject == null || object.spec != oldObject.spec"

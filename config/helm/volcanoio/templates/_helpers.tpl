@@ -43,6 +43,23 @@ app: {{ .app }}
 :{{ $tag | default .root.Chart.AppVersion }}
 {{- end }}
 
+{{/* schedulerNames of this release's scheduler and then of the others in the cluster, with commas. */}}
+{{- define "volcanoio.schedulerNames" -}}
+{{- $names := list }}
+{{- range concat (splitList "," (.Values.custom.scheduler_name | default "volcano")) .Values.custom.further_scheduler_names }}
+{{- $names = append $names (trim .) }}
+{{- end }}
+{{- join "," (uniq $names) }}
+{{- end }}
+
+{{/* --scheduler-name of the components that serve all schedulers of the cluster. */}}
+{{- define "volcanoio.schedulerNameFlag" -}}
+{{- $names := include "volcanoio.schedulerNames" . }}
+{{- if ne $names "volcano" }}
+- --scheduler-name={{ $names }}
+{{- end }}
+{{- end }}
+
 {{/* A ConfigMap's data: the override, or the file that `basic` names. */}}
 {{- define "volcanoio.configuration" -}}
 {{- $file := get .root.Values.basic (printf "%s_config_file" .key) }}
