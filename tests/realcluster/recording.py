@@ -42,7 +42,10 @@ class Recorder:
     def write(
         self, kubernetes: str, binaries: Binaries, *, results: Path = RESULTS, further: dict[str, Any] | None = None
     ) -> Path:
-        """Write the results of this run, and `further` ones; returns the file, named by the version and the day."""
+        """Write the results of this run, and `further` ones; returns the file.
+
+        `results` is a JSON file, or the directory of a file that is named by the version and the day.
+        """
         record: dict[str, Any] = {
             "date": self._begun.isoformat(timespec="seconds"),
             "seconds": round((datetime.now(UTC) - self._begun).total_seconds()),
@@ -57,8 +60,9 @@ class Recorder:
             "skipped because": dict(sorted(self._reasons.items())),
             **(further or {}),
         }
-        results.mkdir(exist_ok=True)
-        path = results / f"{kubernetes}-{self._begun:%Y-%m-%d}.json"
+        is_file = results.suffix == ".json"
+        path = results if is_file else results / f"{kubernetes}-{self._begun:%Y-%m-%d}.json"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(record, indent=1) + "\n")
         return path
 

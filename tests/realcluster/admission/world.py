@@ -66,6 +66,11 @@ class World:
         assert done.returncode != 0, f"admitted: {obj}"
         return done.stderr
 
+    def update(self, changes: list[Obj]) -> str:
+        """Try to patch the Job `STORED`; returns why the API server refuses, "" if it does not."""
+        patch = ("--type=json", "--dry-run=server", "-p", json.dumps(changes))
+        return self.kubectl("patch", "vcjob", "stored", *patch).stderr
+
     def until(self, holds: Callable[[], bool]) -> None:
         """Return once a condition holds, which must be soon."""
         deadline = time.monotonic() + _SECONDS
@@ -82,7 +87,7 @@ def prepare(world: World) -> None:
     world.do("apply", "--server-side", "-f", str(config_path("crds")))
     for name in ("volcano-system", "grouped"):
         world.do("create", "namespace", name)
-    groups = ["batch.volcano.sh", "flow.volcano.sh", "scheduling.volcano.sh", ""]
+    groups = ["bus.volcano.sh", "batch.volcano.sh", "flow.volcano.sh", "scheduling.volcano.sh", ""]
     rule = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list", "create", "update", "patch", "delete"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "submitter"}}
     world.do("create", "-f", "-", given={**role, "rules": [rule]})

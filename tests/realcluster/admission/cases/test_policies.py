@@ -5,13 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
-from tests.realcluster.admission.objects import REFUSED, job, of_flow, queue, task
-from tests.realcluster.admission.world import World
+from tests.realcluster.admission.objects import (
+    CHANGES,
+    REFUSED,
+    SCALED,
+    STORED,
+    UPDATE_RULE,
+    WITHOUT_DEFAULTS,
+    Obj,
+    command,
+    job,
+    of_flow,
+    pod,
+    pod_group,
+    queue,
+    task,
+)
+from tests.realcluster.admission.world import CONTROLLERS, World
 from volcanoio.model.packaged import config_path
 
+GATE, QUEUE_NAME = "scheduling.volcano.sh/queue-allocation-gate", "scheduling.volcano.sh/queue-name"
 USE = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
@@ -86,10 +103,36 @@ def test_a_pod_group_takes_the_queue_of_its_namespace(policies: World) -> None:
     policies.do("annotate", "namespace", "grouped", "scheduling.volcano.sh/queue-name-")
 
 
-def test_jobs_that_are_updated_keep_their_queue(policies: World) -> None:
-    policies.do("patch", "vcjob", "policies", "--type=merge", "-p", '{"spec": {"minAvailable": 1}}')
-    done = policies.kubectl("patch", "vcjob", "policies", "--type=merge", "-p", '{"spec": {"queue": "other"}}')
-    assert "job updates may not change fields other than" in done.stderr
+@pytest.fixture(scope="module")
+def stored(policies: World) -> Iterator[World]:
+    policies.create(STORED)
+    yield policies
+    policies.do("delete", "vcjob", "stored")
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_changes_of_a_job_are_refused(stored: World, case: str) -> None:
+    assert UPDATE_RULE in stored.update(CHANGES[case])
+
+
+@pytest.mark.parametrize("changes", [SCALED, WITHOUT_DEFAULTS], ids=["scaled", "without defaults"])
+def test_changes_of_a_job_are_allowed(stored: World, changes: list[Obj]) -> None:
+    assert stored.update(changes) == ""
+
+
+def test_the_gate_is_added_where_the_pod_asks_for_it(policies: World) -> None:
+    annotations = {GATE: "true"}
+    dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+
+    def gates(**spec: Any) -> object:
+        made = policies.do(*dry, given=pod("gated", annotations=annotations, **spec))
+        return json.loads(made)["spec"].get("schedulingGates")
+
+    policies.until(lambda: gates(schedulerName="volcano") == [{"name": GATE}])
+    other = {"name": "example.com/other"}
+    assert gates(schedulerName="volcano", schedulingGates=[other]) == [other, {"name": GATE}]
+    assert gates(schedulerName="volcano", schedulingGates=[{"name": GATE}]) == [{"name": GATE}]
+    assert gates() is None
 
 
 def test_default_and_root_are_not_deleted(policies: World) -> None:
@@ -97,22 +140,91 @@ def test_default_and_root_are_not_deleted(policies: World) -> None:
     assert "`default` queue can not be deleted" in policies.kubectl("delete", "queue", "default").stderr
 
 
-def test_a_restricted_queue_needs_the_verb_use(policies: World) -> None:
+@pytest.fixture(scope="module")
+def restricted(policies: World) -> Iterator[World]:
+    """The queue fast is restricted, and bob and the service account runner may use it."""
     made = queue("fast")
     made["metadata"]["labels"] = {"volcanoio.dev/restricted": "true"}
     policies.create(made)
+    policies.do("create", "-f", "-", given=USE)
+    policies.do("create", "clusterrolebinding", "use-fast", "--clusterrole=use-fast", "--user=bob",
+                "--serviceaccount=default:runner")  # fmt: skip
+    policies.do("create", "serviceaccount", "runner")
     using = job(queue="fast", name="fast")
     dry = ("create", "--dry-run=server", "-f", "-")
     policies.until(lambda: "may not use queue fast" in policies.kubectl(*dry, given=using, user="alice").stderr)
-    template = of_flow("JobTemplate", "t", tasks=[task()], queue="fast")
-    assert "user alice may not use queue fast" in policies.refusal(template, user="alice")
-    flow = of_flow("JobFlow", "f", flows=[{"name": "t", "patch": {"jobSpec": {"queue": "fast"}}}])
-    assert "user alice may not use queue fast" in policies.refusal(flow, user="alice")
-    policies.do("create", "-f", "-", given=USE)
-    policies.do("create", "clusterrolebinding", "use-fast", "--clusterrole=use-fast", "--user=bob")
-    policies.until(
-        lambda: not policies.kubectl("create", "--dry-run=server", "-f", "-", given=using, user="bob").returncode
-    )
-    assert "may not use queue fast" in policies.refusal(using, user="alice")
+    policies.until(lambda: not policies.kubectl(*dry, given=using, user="bob").returncode)
+    yield policies
     policies.do("delete", "clusterrolebinding", "use-fast")
+    policies.do("delete", "clusterrole", "use-fast")
+    policies.do("delete", "serviceaccount", "runner")
     policies.do("delete", "queue", "fast")
+
+
+def admitted(world: World, obj: Obj, user: str) -> None:
+    done = world.kubectl("create", "--dry-run=server", "-f", "-", given=obj, user=user)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_restricted_queue_needs_the_verb_use(restricted: World) -> None:
+    using = job(queue="fast", name="fast")
+    cron = {**using, "kind": "CronJob", "spec": {"schedule": "@daily", "jobTemplate": {"spec": using["spec"]}}}
+    template = of_flow("JobTemplate", "t", tasks=[task()], queue="fast")
+    flow = of_flow("JobFlow", "f", flows=[{"name": "t", "patch": {"jobSpec": {"queue": "fast"}}}])
+    for each in (using, cron, template, flow, pod_group("g", queue="fast")):
+        assert "user alice may not use queue fast" in restricted.refusal(each, user="alice")
+        admitted(restricted, each, "bob")
+
+
+def test_a_pod_of_our_scheduler_needs_the_right_or_its_service_account(restricted: World) -> None:
+    annotations = {QUEUE_NAME: "fast"}
+    ours = pod("fast", annotations=annotations, schedulerName="volcano")
+    assert "neither user alice nor service account default may use queue fast" in restricted.refusal(ours, user="alice")
+    admitted(restricted, ours, "bob")
+    admitted(restricted, {**ours, "spec": {**ours["spec"], "serviceAccountName": "runner"}}, "alice")
+    admitted(restricted, ours, CONTROLLERS)
+    admitted(restricted, pod("fast", annotations=annotations), "alice")
+    joining = pod("fast", annotations={**annotations, "scheduling.k8s.io/group-name": "g"}, schedulerName="volcano")
+    admitted(restricted, joining, "alice")
+
+
+def test_a_pod_is_not_moved_to_a_restricted_queue(restricted: World) -> None:
+    restricted.create(pod("moved", schedulerName="volcano"))
+    annotate = ("annotate", "--dry-run=server", "pod", "moved")
+    assert (
+        "may use queue fast, which is restricted"
+        in restricted.kubectl(*annotate, f"{QUEUE_NAME}=fast", user="alice").stderr
+    )
+    assert restricted.kubectl(*annotate, "example.com/other=x", user="alice").returncode == 0
+    restricted.do("delete", "pod", "moved", "--now")
+
+
+def test_the_default_queue_of_a_namespace_needs_the_right(restricted: World) -> None:
+    restricted.do("annotate", "namespace", "grouped", f"{QUEUE_NAME}=fast")
+    given = job(name="by-default")
+    given["metadata"]["namespace"] = "grouped"
+    explicit = {**given, "spec": {**given["spec"], "queue": "default"}}
+    ours = pod("by-default", "grouped", schedulerName="volcano")
+    for each in (given, explicit, ours):
+        restricted.until(partial(is_restricted, restricted, each))
+        admitted(restricted, each, "bob")
+    elsewhere = {**given, "spec": {**given["spec"], "queue": "policies"}}
+    admitted(restricted, elsewhere, "alice")
+    restricted.do("annotate", "namespace", "grouped", f"{QUEUE_NAME}-")
+
+
+def is_restricted(world: World, obj: Obj) -> bool:
+    done = world.kubectl("create", "--dry-run=server", "-f", "-", given=obj, user="alice")
+    return "queue fast, which is restricted" in done.stderr
+
+
+def test_a_command_to_a_queue_needs_the_right_to_update_it(policies: World) -> None:
+    close = command("Queue", "default", "CloseQueue")
+    policies.do("create", "clusterrole", "commanding", "--verb=create", "--resource=commands.bus.volcano.sh")
+    policies.do("create", "clusterrolebinding", "commanding", "--clusterrole=commanding", "--user=dave")
+    dry = ("create", "--dry-run=server", "-f", "-")
+    policies.until(
+        lambda: "dave may not open or close queue default" in policies.kubectl(*dry, given=close, user="dave").stderr
+    )
+    admitted(policies, command("Job", "default", "AbortJob"), "dave")
+    admitted(policies, close, "alice")

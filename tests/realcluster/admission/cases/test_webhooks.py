@@ -9,7 +9,22 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.realcluster.admission.objects import REFUSED, job, of_flow, pod, queue, task
+from tests.realcluster.admission.objects import (
+    CHANGES,
+    REFUSED,
+    SCALED,
+    STORED,
+    UPDATE_RULE,
+    WITHOUT_DEFAULTS,
+    Obj,
+    command,
+    job,
+    of_flow,
+    pod,
+    pod_group,
+    queue,
+    task,
+)
 from tests.realcluster.admission.world import CONF, CONTROLLERS, World, webhooks
 from volcanoio.runtime.webhooks.certificates import Certificates, problem_of
 
@@ -61,6 +76,23 @@ def test_every_configuration_has_the_authority_of_the_secret(hooked: World) -> N
 def test_refused(hooked: World, case: str) -> None:
     obj, reason = REFUSED[case]
     assert reason in hooked.refusal(obj)
+
+
+@pytest.fixture(scope="module")
+def stored(hooked: World) -> Iterator[World]:
+    hooked.create(STORED)
+    yield hooked
+    hooked.do("delete", "vcjob", "stored")
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_changes_of_a_job_are_refused(stored: World, case: str) -> None:
+    assert UPDATE_RULE in stored.update(CHANGES[case])
+
+
+@pytest.mark.parametrize("changes", [SCALED, WITHOUT_DEFAULTS], ids=["scaled", "without defaults"])
+def test_changes_of_a_job_are_allowed(stored: World, changes: list[Obj]) -> None:
+    assert stored.update(changes) == ""
 
 
 def test_a_job_follows_its_queue_at_once(hooked: World) -> None:
@@ -117,6 +149,43 @@ def test_rights_to_a_queue(hooked: World) -> None:
     )
     for each in (using, cron, flow, bare):
         hooked.create(each, user="bob")
+
+
+def test_a_pod_that_joins_a_group_needs_the_right_to_its_queue(hooked: World) -> None:
+    hooked.create(pod_group("members", queue="fast", minMember=1))
+    named = pod("member", annotations={"scheduling.k8s.io/group-name": "members"}, schedulerName="volcano")
+    assert f"user alice {FAST}" in hooked.refusal(named, user="alice")
+    hooked.create(pod_group("podgroup-1-2", queue="fast", minMember=1))
+    owned = pod("owned", schedulerName="volcano")
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1-2", "controller": True}
+    owned["metadata"]["ownerReferences"] = [owner]
+    assert f"metadata.ownerReferences: user alice {FAST}" in hooked.refusal(owned, user="alice")
+    absent = pod("absent", annotations={"scheduling.k8s.io/group-name": "a/b"}, schedulerName="volcano")
+    hooked.do("create", "--dry-run=server", "-f", "-", given=absent)
+
+
+def test_the_default_queue_of_a_namespace_needs_the_right(hooked: World) -> None:
+    hooked.do("annotate", "namespace", "grouped", "scheduling.volcano.sh/queue-name=fast")
+    given = job(name="by-default")
+    given["metadata"]["namespace"] = "grouped"
+    for each in (given, pod("by-default", "grouped", schedulerName="volcano")):
+        assert f"of namespace grouped): user alice {FAST}" in hooked.refusal(each, user="alice")
+    hooked.do("annotate", "namespace", "grouped", "scheduling.volcano.sh/queue-name-")
+    hooked.do("create", "--dry-run=server", "-f", "-", given=given)
+
+
+def test_a_command_to_a_queue_needs_the_right_to_update_it(hooked: World) -> None:
+    """The role of alice has it, as it is of all queues."""
+    close = command("Queue", "default", "CloseQueue")
+    hooked.do("create", "clusterrole", "commander", "--verb=create", "--resource=commands.bus.volcano.sh")
+    hooked.do("create", "clusterrolebinding", "commander", "--clusterrole=commander", "--user=carol")
+    dry = ("create", "--dry-run=server", "-f", "-")
+    hooked.until(
+        lambda: "may not open or close queue default" in hooked.kubectl(*dry, given=close, user="carol").stderr
+    )
+    for given, user in ((close, "alice"), (command("Job", "default", "AbortJob"), "carol")):
+        done = hooked.kubectl(*dry, given=given, user=user)
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_right_of_a_pods_service_account_suffices(hooked: World) -> None:
