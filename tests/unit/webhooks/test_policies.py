@@ -62,10 +62,12 @@ def test_lists_of_events_actions_and_limits_are_those_of_the_webhooks() -> None:
     assert UPDATE_RULE in variables["updateRule"]
 
 
-def test_the_policies_of_a_tenant_let_a_stored_object_lose_a_finalizer() -> None:
+def test_the_policies_of_a_tenant_are_about_pods_that_change() -> None:
+    """A stored Job that breaks them can be scaled and annotated, and can lose a finalizer."""
     listed = read_manifests(config_path("examples") / "tenant" / "3-policies.yaml")
     policies = [each["spec"] for each in listed if each["kind"] == "ValidatingAdmissionPolicy"]
     assert len(policies) == 2
     for spec in policies:
         (condition,) = spec["matchConditions"]
-        assert condition["expression"] == "oldObject == null || object.spec != oldObject.spec"
+        assert condition["name"] == "pods-changed"
+        assert condition["expression"].startswith("oldObject == null || (object.kind == ")
