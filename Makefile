@@ -88,7 +88,7 @@ format: $(VENV)/.dev  ## Format the tree
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-crds: $(VENV)/.runtime  ## Regenerate config/crds from volcanoio/model
+crds: $(VENV)/.dev  ## Regenerate config/crds from volcanoio/model
 	$(BIN)/python -m volcanoio.model.crds
 
 rbac: $(VENV)/.runtime  ## Regenerate the roles in config/rbac from what the components declare

@@ -16,8 +16,8 @@ from volcanoio.cli.terminal import CommandError, ExitCode
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, Forbidden, Invalid, Unauthorized
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import ConfigError, from_file, in_cluster
-from volcanoio.kube.transport import RequestOptions, Response, TransportError
+from volcanoio.kube.kubeconfig import ConfigError, environment_paths, from_files, in_cluster
+from volcanoio.kube.transport import NoCredentials, RequestOptions, Response, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind, owner_reference
@@ -29,14 +29,12 @@ _UNAUTHORIZED = (
 )
 
 
-def find_kubeconfig(given: Path | None) -> Path:
-    """Return the kubeconfig to use: the flag, $KUBECONFIG, ~/.kube/config, else that of a local `volcanoio up`."""
+def find_kubeconfigs(given: Path | None) -> list[Path]:
+    """Return the kubeconfigs to use: the flag, $KUBECONFIG, ~/.kube/config, else that of a local `volcanoio up`."""
     if given is not None:
-        return given
-    if from_environment := os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]:
-        return Path(from_environment)
+        return [given]
     own = Path.home() / ".kube" / "config"
-    return own if _exists(own) or not _exists(LOCAL) else LOCAL
+    return environment_paths() or [own if _exists(own) or not _exists(LOCAL) else LOCAL]
 
 
 def _exists(path: Path) -> bool:
@@ -72,16 +70,17 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
     """
     if master and not master.startswith(("http://", "https://")):
         raise CommandError(f'--master: "{master}" is not an http(s) URL; write for instance https://127.0.0.1:6443')
-    path = find_kubeconfig(kubeconfig)
-    is_pod = kubeconfig is None and not _exists(path) and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
-    if not is_pod and not _exists(path):
+    paths = find_kubeconfigs(kubeconfig)
+    exists = any(map(_exists, paths))
+    is_pod = kubeconfig is None and not exists and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    if not is_pod and not exists:
         msg = (
-            f"no kubeconfig at {path}; start a local cluster with `volcanoio up`, "
+            f"no kubeconfig at {' or '.join(map(str, paths))}; start a local cluster with `volcanoio up`, "
             "then set KUBECONFIG=.volcanoio/kubeconfig or pass --kubeconfig"
         )
         raise CommandError(msg, ExitCode.UNREACHABLE)
     try:
-        connection = in_cluster() if is_pod else await from_file(path)
+        connection = in_cluster() if is_pod else await from_files(paths)
     except ConfigError as error:
         raise CommandError(str(error), ExitCode.UNREACHABLE) from None
     transport = _WarningTransport(replace(connection, server=master) if master else connection)
@@ -102,6 +101,8 @@ def reporting_api_errors() -> Iterator[None]:
         raise CommandError(_UNAUTHORIZED, ExitCode.REJECTED) from None
     except ApiError as error:
         raise CommandError(error.message) from None
+    except NoCredentials as error:
+        raise CommandError(str(error), ExitCode.REJECTED) from None
     except TransportError as error:
         msg = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
         raise CommandError(msg, ExitCode.UNREACHABLE) from None

@@ -5,18 +5,29 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Unpack
 from urllib.parse import quote, urlencode
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from volcanoio import __version__
+from volcanoio.kube.credentials.sources import CredentialsError
 from volcanoio.kube.kubeconfig import Connection
-from volcanoio.kube.transport import ContentType, NotSent, RequestOptions, Response, StreamRefused, TransportError
+from volcanoio.kube.transport import (
+    ContentType,
+    NoCredentials,
+    NotSent,
+    RequestOptions,
+    Response,
+    StreamRefused,
+    TransportError,
+)
 
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~-._"
 _READ_BUFFER = 2 << 20
@@ -33,8 +44,22 @@ class _HttpRequest(NamedTuple):
     method: str
     url: URL
     headers: dict[str, str]
-    body: bytes
-    limit: aiohttp.ClientTimeout
+    body: bytes = b""
+    limit: aiohttp.ClientTimeout = aiohttp.ClientTimeout()
+    is_stream: bool = False
+
+
+class _Pools(NamedTuple):
+    """Connections with one TLS context, which contains the client certificate."""
+
+    context: ssl.SSLContext | bool
+    requests: aiohttp.ClientSession
+    streams: aiohttp.ClientSession
+
+    async def close(self) -> None:
+        async with AsyncExitStack() as stack:  # all are closed, also when the task is cancelled
+            stack.push_async_callback(self.requests.close)
+            stack.push_async_callback(self.streams.close)
 
 
 _FENCE: ContextVar[Callable[[], bool] | None] = ContextVar("fence", default=None)
@@ -73,60 +98,43 @@ class HttpTransport:
         self._connection = connection
         self._connections = connections
         self._timeout = timeout
-        self._requests: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
+        self._pools: _Pools | None = None
+        self._retired: _Pools | None = None
+        """Connections with the last client certificate but one, on which requests may still be open."""
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """Send one request and return its whole answer; raises TransportError if there is none within `timeout`."""
-        if self._requests is None:
-            self._requests = self._session(limit=self._connections)
         query, body, timeout = options.get("query"), options.get("body", b""), options.get("timeout")
         if timeout is not None:
             query = {**(query or {}), "timeout": f"{timeout:.3f}s"}
-        url = self._url(path, query)
         headers = {"Accept": options.get("accept", "application/json")}
         if body:
             headers["Content-Type"] = options.get("content_type", ContentType.JSON)
-        asked = _HttpRequest(method, url, headers, body, aiohttp.ClientTimeout(total=timeout or self._timeout))
-        credentials = self._connection.credentials
+        asked = _HttpRequest(method, self._url(path, query), headers, body)
         fence = _FENCE.set(options.get("fence"))
         try:
-            authorization = await credentials.header()
-            response = await self._send(asked, authorization)
-            if response.status == 401 and (renewed := await credentials.header(renew=True)) != authorization:
-                response = await self._send(asked, renewed)
+            async with asyncio.timeout(timeout or self._timeout), await self._open(asked) as answer:
+                return Response(answer.status, await answer.read(), answer.headers)
+        except CredentialsError as error:
+            raise NoCredentials(f"{method} {path}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TransportError(f"{method} {path}: {_error_text(error)}") from error
         finally:
             _FENCE.reset(fence)
-        return response
-
-    async def _send(self, asked: _HttpRequest, authorization: str) -> Response:
-        assert self._requests is not None
-        headers = {**asked.headers, "Authorization": authorization} if authorization else asked.headers
-        data = io.BytesIO(asked.body) if len(asked.body) > _LARGE else asked.body or None
-        async with self._requests.request(
-            asked.method, asked.url, data=data, headers=headers, timeout=asked.limit, allow_redirects=False
-        ) as answer:
-            return Response(answer.status, await answer.read(), answer.headers)
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
         """Open a streamed GET as batches of lines. A `timeoutSeconds` in the query limits its duration."""
-        if self._streams is None:
-            self._streams = self._session(limit=0)
         lifetime = float(query["timeoutSeconds"]) + _WATCH_GRACE if query and "timeoutSeconds" in query else None
+        limit = aiohttp.ClientTimeout(total=lifetime, sock_connect=self._timeout)
+        asked = _HttpRequest("GET", self._url(path, query), {"Accept": "application/json"}, b"", limit, is_stream=True)
         try:
-            authorization = await self._connection.credentials.header()
-            answer = await self._streams.get(
-                self._url(path, query),
-                headers={"Accept": "application/json", **({"Authorization": authorization} if authorization else {})},
-                timeout=aiohttp.ClientTimeout(total=lifetime, sock_connect=self._timeout),
-                allow_redirects=False,
-            )
+            answer = await self._open(asked)
             refused = None if answer.status == 200 else Response(answer.status, await answer.read(), answer.headers)
+        except CredentialsError as error:
+            raise NoCredentials(f"GET {path}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TransportError(f"GET {path}: {_error_text(error)}") from error
         if refused is not None:
@@ -139,19 +147,65 @@ class HttpTransport:
             await lines.aclose()
             _close_connection(answer)
 
+    async def _open(self, asked: _HttpRequest) -> aiohttp.ClientResponse:
+        """Send a request and return the answer, its body unread; a refusal of the credentials renews them once."""
+        authorization, pools = await self._authorization(), await self._current_pools()
+        answer = await self._send(asked, pools, authorization)
+        if answer.status != 401:
+            return answer
+        await answer.read()  # the connection is free again
+        renewed, fresh = await self._authorization(refused=authorization), await self._current_pools(recheck=True)
+        if renewed == authorization and fresh is pools:
+            return answer
+        return await self._send(asked, fresh, renewed)
+
+    async def _authorization(self, *, refused: str | None = None) -> str:
+        try:
+            return await self._connection.credentials.header(refused=refused)
+        except (CredentialsError, TimeoutError):
+            raise
+        except Exception as error:  # a source may raise anything; callers retry
+            raise CredentialsError(f"the credentials raised {_error_text(error)}") from error
+
+    async def _send(self, asked: _HttpRequest, pools: _Pools, authorization: str) -> aiohttp.ClientResponse:
+        data = io.BytesIO(asked.body) if len(asked.body) > _LARGE else asked.body or None
+        session = pools.streams if asked.is_stream else pools.requests
+        return await session.request(
+            asked.method,
+            asked.url,
+            data=data,
+            headers={**asked.headers, "Authorization": authorization} if authorization else asked.headers,
+            timeout=asked.limit,
+            allow_redirects=False,
+            server_hostname=self._connection.server_name or None,
+        )
+
+    async def _current_pools(self, *, recheck: bool = False) -> _Pools:
+        """Return the connections to use, other ones after certificates have changed."""
+        context = self._connection.context(recheck=recheck)
+        if (before := self._pools) is not None and before.context is context:
+            return before
+        self._pools = made = _Pools(context, self._session(context, limit=self._connections), self._session(context))
+        oldest, self._retired = self._retired, before
+        if oldest is not None:
+            await oldest.close()
+        return made
+
     async def aclose(self) -> None:
         """Close all connections."""
-        for session in (self._requests, self._streams):
-            if session is not None:
-                await session.close()
-        self._requests = self._streams = None
+        open_ones = [pools for pools in (self._pools, self._retired) if pools is not None]
+        self._pools = self._retired = None
+        async with AsyncExitStack() as stack:
+            for pools in open_ones:
+                stack.push_async_callback(pools.close)
 
-    def _session(self, *, limit: int) -> aiohttp.ClientSession:
-        """Return the session with its own pool, made on first use because it belongs to the running loop."""
+    def _session(self, context: ssl.SSLContext | bool, *, limit: int = 0) -> aiohttp.ClientSession:
+        """Return a session with its own pool, made on first use because it belongs to the running loop."""
+        general = [("User-Agent", f"volcanoio/{__version__}"), ("Accept-Encoding", "identity")]
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, ssl=self._connection.ssl, keepalive_timeout=60.0),
+            connector=aiohttp.TCPConnector(limit=limit, ssl=context, keepalive_timeout=60.0),
             request_class=_FencedRequest,
-            headers={"User-Agent": f"volcanoio/{__version__}", "Accept-Encoding": "identity"},
+            headers=CIMultiDict([*general, *self._connection.headers]),
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_READ_BUFFER,
             proxy=self._connection.proxy or None,

@@ -1,13 +1,10 @@
-"""Address and credentials of an API server, from a kubeconfig or a pod's service account.
+"""Address and credentials of an API server, from kubeconfigs or a pod's service account.
 
-Tokens, client certificates, basic passwords and CAs are read here. Credentials that must be fetched (exec plug-ins,
-OIDC and other auth providers) and in-cluster ones use kubernetes_asyncio, which is imported only then: the import takes
-half a second and 60 MiB. These credentials are renewed before they expire.
+Several files are merged as kubectl does. Files of certificates and tokens are read again while they are in use.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import os
@@ -15,115 +12,28 @@ import ssl
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from ssl import SSLContext
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
 
 import msgspec
 import yaml
 
+from volcanoio.kube.credentials.exec_plugin import ExecConfig, ExecPlugin
+from volcanoio.kube.credentials.sources import (
+    Credentials,
+    CredentialsError,
+    RenewedCredentials,
+    StaticCredentials,
+    TokenFile,
+    basic_authorization,
+    bearer_authorization,
+)
 from volcanoio.model.documents import load_yaml, read_bytes
-
-_RECHECK = 30.0
-"""Seconds after which a token that can expire is checked again."""
-_LOCK_POLL = 0.05
-"""Seconds between looks at a token that another task fetches."""
-
-
-class Credentials(Protocol):
-    """Source of the Authorization header of requests."""
-
-    async def header(self, *, renew: bool = False) -> str:
-        """Return the header's value, "" for none. `renew`: the server refused the last one, fetch another."""
-        ...
-
-
-class StaticCredentials:
-    """A fixed header, or a bearer token in a file that another program rotates."""
-
-    def __init__(self, value: str = "", token_file: str = "") -> None:
-        self._value = value
-        self._file = token_file
-        self._read_at = float("-inf")
-
-    async def header(self, *, renew: bool = False) -> str:
-        """Return the header's value; a token file is read again every 30 s."""
-        if self._file and (renew or time.monotonic() - self._read_at > _RECHECK):
-            self._value = "Bearer " + Path(self._file).read_text().strip()  # noqa: ASYNC240 - a small local file
-            self._read_at = time.monotonic()
-        return self._value
-
-
-def basic_authorization(username: str, password: str) -> str:
-    """Return the header's value for a name and a password (RFC 7617)."""
-    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
-
-
-class _LibraryCredentials:
-    """Credentials that kubernetes_asyncio's loader renews. `load` updates its Configuration and checks token expiry."""
-
-    def __init__(self, configuration: Any, load: Any, *, expires: Any) -> None:
-        self._configuration = configuration
-        self._load = load
-        self._expires = expires
-        self._checked = time.monotonic()
-        self._lock = threading.Lock()  # leader election uses the credentials from a thread with its own event loop
-
-    async def header(self, *, renew: bool = False) -> str:
-        """Return the header's value. A token without expiry is fetched again only after the server refused it."""
-        aged = self._expires() and time.monotonic() - self._checked > _RECHECK
-        if renew or aged:
-            while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - an Event belongs to one loop
-                await asyncio.sleep(_LOCK_POLL)
-            try:
-                await self._load(renew)
-                self._checked = time.monotonic()
-            finally:
-                self._lock.release()
-        value = await self._configuration.get_api_key_with_prefix("BearerToken")
-        return str(value or "")
-
-
-async def from_kubeconfig(path: Path, context: str) -> tuple[Credentials, tuple[bytes, bytes] | None]:
-    """Return credentials from an exec plug-in or auth provider, with its client certificate and key (PEM) if any."""
-    from kubernetes_asyncio import client, config  # noqa: PLC0415 - half a second and 60 MiB, only where needed
-
-    configuration = client.Configuration()
-    loader = await config.load_kube_config(
-        config_file=str(path), context=context, client_configuration=configuration, persist_config=False
-    )
-
-    async def load(renew: bool) -> None:
-        if renew and hasattr(loader, "exec_plugin_expiry"):
-            del loader.exec_plugin_expiry
-        await loader.load_and_set(configuration)
-
-    credentials = _LibraryCredentials(
-        configuration, load, expires=lambda: loader.provider is not None or hasattr(loader, "exec_plugin_expiry")
-    )
-    return credentials, _pair(configuration.cert_file, configuration.key_file)
-
-
-def _pair(certificate: str | None, key: str | None) -> tuple[bytes, bytes] | None:
-    return (Path(certificate).read_bytes(), Path(key).read_bytes()) if certificate and key else None
-
-
-def from_cluster() -> tuple[str, str, Credentials]:
-    """Return server, CA file and credentials of the service account of the pod that we run in."""
-    from kubernetes_asyncio import client, config  # noqa: PLC0415 - half a second and 60 MiB, only where needed
-
-    configuration = client.Configuration()
-    read: Any = config.load_incluster_config
-    read(client_configuration=configuration)
-
-    async def load(renew: bool) -> None:
-        if renew:
-            read(client_configuration=configuration)
-
-    # The library's own hook, called by get_api_key_with_prefix, reads the rotated token file every minute.
-    credentials = _LibraryCredentials(configuration, load, expires=lambda: False)
-    return str(configuration.host), str(configuration.ssl_ca_cert), credentials
-
 
 DEFAULT_PATH = Path("~/.kube/config")
 
@@ -132,15 +42,75 @@ class ConfigError(ValueError):
     """The kubeconfig cannot be used; the message contains file, field and next step."""
 
 
+class _Pems(NamedTuple):
+    """The cluster's authority, and a client certificate with its key; b"" for none."""
+
+    authority: bytes = b""
+    certificate: bytes = b""
+    key: bytes = b""
+
+
+_RECHECK = 30.0
+"""Seconds after which files of certificates are read again."""
+
+
+class ClientTls:
+    """TLS settings of connections; `context` returns another object once certificates have changed.
+
+    `read` returns the certificates and raises ConfigError; `insecure` leaves the server's certificate unverified.
+    """
+
+    def __init__(
+        self, read: Callable[[], _Pems], *, insecure: bool = False, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read = read
+        self._insecure = insecure
+        self._now = now
+        self._lock = threading.Lock()  # leader election has connections of its own, on a thread
+        self._pems = read()
+        self._context = _context(self._pems, insecure=insecure)
+        self._read_at = now()
+
+    def context(self, *, recheck: bool = False) -> SSLContext:
+        """Return the context; certificates are read again every 30 s, and with `recheck`."""
+        with self._lock:
+            if recheck or self._now() - self._read_at > _RECHECK:
+                self._read_at = self._now()
+                with suppress(ConfigError, ssl.SSLError, UnicodeDecodeError):  # the files are being replaced
+                    self._update()
+            return self._context
+
+    def _update(self) -> None:
+        pems = self._read()
+        if pems != self._pems:
+            self._context = _context(pems, insecure=self._insecure)
+            self._pems = pems
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Settings of a transport. `server` is the base URL without a trailing slash; `ssl` False disables verification."""
+    """Settings of a transport. `server` is the base URL without a trailing slash; `ssl` False disables verification.
+
+    `server_name` is the name that the server's certificate must have, "" for that of the URL. `headers` are sent with
+    each request.
+    """
 
     server: str
-    ssl: ssl.SSLContext | bool = True
+    ssl: ClientTls | SSLContext | bool = True
     credentials: Credentials = field(default_factory=StaticCredentials)
     namespace: str = "default"
     proxy: str = ""
+    server_name: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def context(self, *, recheck: bool = False) -> SSLContext | bool:
+        """Return the TLS context, or whether to verify the server's certificate by the authorities of the system."""
+        return self.ssl.context(recheck=recheck) if isinstance(self.ssl, ClientTls) else self.ssl
+
+
+class _NamedExtension(msgspec.Struct):
+    name: str = ""
+    extension: Any = None
 
 
 class _Cluster(msgspec.Struct, rename="kebab"):
@@ -150,6 +120,12 @@ class _Cluster(msgspec.Struct, rename="kebab"):
     insecure_skip_tls_verify: bool = False
     proxy_url: str = ""
     tls_server_name: str = ""
+    extensions: list[_NamedExtension] | None = None
+
+
+class _AuthProvider(msgspec.Struct):
+    name: str = ""
+    config: dict[str, str] | None = None
 
 
 class _User(msgspec.Struct, rename="kebab"):
@@ -161,8 +137,12 @@ class _User(msgspec.Struct, rename="kebab"):
     client_key_data: str = ""
     username: str = ""
     password: str = ""
-    exec: dict[str, Any] | None = None
-    auth_provider: dict[str, Any] | None = None
+    exec: ExecConfig | None = None
+    auth_provider: _AuthProvider | None = None
+    impersonate: str = msgspec.field(default="", name="as")
+    impersonate_uid: str = msgspec.field(default="", name="as-uid")
+    impersonate_groups: list[str] | None = msgspec.field(default=None, name="as-groups")
+    impersonate_extra: dict[str, list[str]] | None = msgspec.field(default=None, name="as-user-extra")
 
 
 class _Context(msgspec.Struct):
@@ -198,64 +178,104 @@ async def load(path: str | Path | None = None, *, context: str = "") -> Connecti
 
     `context` overrides the file's current-context. Raises ConfigError.
     """
-    file = _kubeconfig_path(path)
-    return in_cluster() if file is None else await from_file(file, context=context)
+    paths = _kubeconfig_paths(path)
+    return await from_files(paths, context=context) if paths else in_cluster()
 
 
-def _kubeconfig_path(path: str | Path | None) -> Path | None:
-    """Return the kubeconfig to read; None if there is none and we run in a pod."""
-    if path is None and (named := os.environ.get("KUBECONFIG", "")):
-        if os.pathsep in named:
-            raise ConfigError("KUBECONFIG names several files; give one with --kubeconfig")
-        path = named
-    file = Path(path or DEFAULT_PATH).expanduser()
-    return None if path is None and not file.exists() and os.environ.get("KUBERNETES_SERVICE_HOST") else file
+def _kubeconfig_paths(path: str | Path | None) -> list[Path]:
+    """Return the kubeconfigs to read; none if there is none and we run in a pod."""
+    if path is not None:
+        return [Path(path).expanduser()]
+    default = DEFAULT_PATH.expanduser()
+    is_pod = not default.exists() and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    return environment_paths() or ([] if is_pod else [default])
 
 
-def in_cluster() -> Connection:
+def environment_paths() -> list[Path]:
+    """Return the files that $KUBECONFIG names."""
+    return [Path(name).expanduser() for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+
+
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_cluster(account: Path = _ACCOUNT) -> Connection:
     """Return the connection of a pod with a service account; raises ConfigError outside a cluster."""
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     try:
-        server, ca_file, credentials = from_cluster()
-    except Exception as error:  # naming the library's exception class would require its import
+        if not host or not port:
+            raise ConfigError("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+        credentials = TokenFile(account / "token")
+        authority = account / "ca.crt"
+        tls = _client_tls(authority, lambda: _Pems(_read_pem(authority, "the cluster's authority", "", "ca.crt")))
+        namespace = account / "namespace"
+        return Connection(
+            f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+            tls,
+            credentials,
+            namespace.read_text().strip() if namespace.exists() else "default",
+        )
+    except (ConfigError, CredentialsError) as error:
         raise ConfigError(f"no service account to use: {error}; run in a pod, or give a kubeconfig") from error
-    namespace = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-    return Connection(
-        server.rstrip("/"),
-        ssl.create_default_context(cafile=ca_file),
-        credentials,
-        namespace.read_text().strip() if namespace.exists() else "default",
-    )
 
 
 async def from_file(path: Path, *, context: str = "") -> Connection:
     """Return the connection that a kubeconfig file describes; raises ConfigError."""
-    file = _read(path)
-    context = context or file.current_context
+    return await from_files([path], context=context)
+
+
+async def from_files(paths: Sequence[Path], *, context: str = "") -> Connection:
+    """Return the connection that kubeconfig files describe together; raises ConfigError.
+
+    The first file that has an entry wins, as with kubectl. Of several files, those that do not exist are skipped.
+    """
+    files = _read_all(paths)
+    where = ", ".join(str(path) for path, _ in files)
+    context = context or next((file.current_context for _, file in files if file.current_context), "")
     if not context:
-        raise ConfigError(f"{path}: current-context is not set; set it to the name of one of the contexts in the file")
-    chosen = _named_entry(path, "contexts", {item.name: item.context for item in file.contexts}, context)
-    cluster = _named_entry(path, "clusters", {item.name: item.cluster for item in file.clusters}, chosen.cluster)
-    users = {item.name: item.user for item in file.users}
-    user = _named_entry(path, "users", users, chosen.user) if chosen.user else _User()
-    if not cluster.server.startswith(("http://", "https://")):
-        raise ConfigError(f"{path}: clusters[{chosen.cluster}].server must be an http(s) URL, not {cluster.server!r}")
-    certificate: tuple[bytes, bytes] | None = None
-    credentials: Credentials
-    if user.exec is not None or user.auth_provider is not None:
-        try:
-            credentials, certificate = await from_kubeconfig(path, context)
-        except Exception as error:  # the plug-in may raise anything; name the file that configured it
-            raise ConfigError(f"{path}: users[{chosen.user}]: the credential plug-in failed: {error}") from error
+        raise ConfigError(f"{where}: current-context is not set; set it to the name of one of the contexts in the file")
+    chosen: _Context = _named_entry(files, "contexts", context)[1].context
+    cluster_path, named = _named_entry(files, "clusters", chosen.cluster)
+    cluster: _Cluster = named.cluster
+    user_path, user = cluster_path, _User()
+    if chosen.user:
+        user_path, named = _named_entry(files, "users", chosen.user)
+        user = named.user
+    _check_cluster(f"{cluster_path}: clusters[{chosen.cluster}]", cluster)
+    try:
+        credentials = _credentials(user_path, chosen.user, user, (cluster_path, cluster))
+        await credentials.header()
+        headers = _impersonation(user)
+    except CredentialsError as error:
+        raise ConfigError(f"{user_path}: users[{chosen.user}]: {error}") from error
+
+    def read() -> _Pems:
+        authority = _authority(cluster_path, cluster)
+        issued = credentials.certificate if isinstance(credentials, RenewedCredentials) else None
+        return _Pems(authority, *(issued or _certificate(user_path, user)))
+
+    tls: ClientTls | bool = True
+    if cluster.server.startswith("https://"):
+        tls = _client_tls(cluster_path, read, insecure=cluster.insecure_skip_tls_verify)
     else:
-        credentials = _static_credentials(path, user)
-        certificate = _certificate(path, user)
+        read()
     return Connection(
-        cluster.server.rstrip("/"),
-        _tls(path, cluster, certificate) if cluster.server.startswith("https://") else True,
-        credentials,
-        chosen.namespace,
-        cluster.proxy_url,
-    )
+        cluster.server.rstrip("/"), tls, credentials, chosen.namespace,
+        cluster.proxy_url, cluster.tls_server_name, headers,
+    )  # fmt: skip
+
+
+def _client_tls(path: Path, read: Callable[[], _Pems], *, insecure: bool = False) -> ClientTls:
+    """Return the TLS settings. Raises ConfigError."""
+    try:
+        return ClientTls(read, insecure=insecure)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: certificates cannot be used: {error}; give them in PEM") from error
+
+
+def _read_all(paths: Sequence[Path]) -> list[tuple[Path, _File]]:
+    present = [path for path in paths if path.exists()] if len(paths) > 1 else paths
+    return [(path, _read(path)) for path in present or paths[:1]]
 
 
 def _read(path: Path) -> _File:
@@ -280,20 +300,128 @@ def _problem(error: yaml.YAMLError) -> str:
     return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
 
 
-def _named_entry(path: Path, section: str, known: dict[str, Any], name: str) -> Any:
-    if name not in known:
-        raise ConfigError(f"{path}: {section} has no {name!r}; it has {', '.join(sorted(known)) or 'none'}")
-    return known[name]
+def _named_entry(files: Sequence[tuple[Path, _File]], section: str, name: str) -> tuple[Path, Any]:
+    """Return the first entry of that name, and its file."""
+    found = [(path, entry) for path, file in files for entry in getattr(file, section)]
+    for path, entry in found:
+        if entry.name == name:
+            return path, entry
+    where, known = ", ".join(str(path) for path, _ in files), sorted({entry.name for _, entry in found})
+    raise ConfigError(f"{where}: {section} has no {name!r}; it has {', '.join(known) or 'none'}")
 
 
-def _static_credentials(path: Path, user: _User) -> StaticCredentials:
+def _check_cluster(where: str, cluster: _Cluster) -> None:
+    if not _is_url(cluster.server):
+        raise ConfigError(f"{where}.server must be an http(s) URL, not {cluster.server!r}")
+    if cluster.proxy_url and urlsplit(cluster.proxy_url).scheme not in ("http", "https"):
+        scheme = cluster.proxy_url.partition(":")[0]  # without the rest, which may hold a password
+        raise ConfigError(f"{where}.proxy-url: {scheme} proxies are not supported; use an http or https proxy")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _credentials(path: Path, name: str, user: _User, cluster: tuple[Path, _Cluster]) -> Credentials:
+    """Return the credentials of a user. Raises CredentialsError."""
+    if user.exec is not None:
+        return RenewedCredentials(ExecPlugin(user.exec, path.parent, _exec_cluster(*cluster)))
+    if user.auth_provider is not None:
+        if user.auth_provider.name != "oidc":
+            rule = f"auth-provider {user.auth_provider.name!r} is not supported"
+            raise CredentialsError(f"{rule}; use an exec plug-in, as kubectl 1.26 and newer do")
+        from volcanoio.kube.credentials.oidc import OidcTokens  # noqa: PLC0415 - loads cryptography, rarely needed
+
+        return RenewedCredentials(OidcTokens(_OidcEntry(path.resolve(), name), path.parent))
     if user.token_file:
-        return StaticCredentials(token_file=str(path.parent / user.token_file))
+        return TokenFile(path.parent / user.token_file)
     if user.token:
-        return StaticCredentials(value=f"Bearer {user.token}")
-    if user.username:
-        return StaticCredentials(value=basic_authorization(user.username, user.password))
-    return StaticCredentials()
+        return StaticCredentials(bearer_authorization(user.token))
+    return StaticCredentials(basic_authorization(user.username, user.password) if user.username else "")
+
+
+class _OidcEntry:
+    """The `auth-provider` of a user in a kubeconfig, read and written as kubectl does."""
+
+    def __init__(self, path: Path, user: str) -> None:
+        self._path = path
+        self._user = user
+
+    def read(self) -> Mapping[str, str]:
+        """Return its `config`. Raises CredentialsError."""
+        try:
+            user = _named_entry([(self._path, _read(self._path))], "users", self._user)[1].user
+        except ConfigError as error:
+            raise CredentialsError(str(error)) from error
+        return (user.auth_provider.config if user.auth_provider is not None else None) or {}
+
+    def write(self, tokens: Mapping[str, str]) -> None:
+        """Change entries of its `config`. Raises OSError."""
+        with self._locked():
+            content = load_yaml(read_bytes(self._path))
+            for entry in content["users"]:
+                if entry["name"] == self._user:
+                    entry["user"]["auth-provider"]["config"].update(tokens)
+            mode = self._path.stat().st_mode & 0o777
+            descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}-", dir=self._path.parent)  # mode 0600
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    yaml.safe_dump(content, file, sort_keys=False, allow_unicode=True)
+                Path(name).chmod(mode)
+                Path(name).replace(self._path)
+            except BaseException:
+                Path(name).unlink()
+                raise
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold kubectl's lock on the file. Raises OSError while another program holds it."""
+        lock = self._path.with_name(f"{self._path.name}.lock")
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
+        try:
+            yield
+        finally:
+            lock.unlink()
+
+
+def _exec_cluster(path: Path, cluster: _Cluster) -> dict[str, Any]:
+    """Return what an exec plug-in may receive about the cluster (`provideClusterInfo`)."""
+    settings = next((each.extension for each in cluster.extensions or () if each.name == _EXEC_EXTENSION), None)
+    found = {
+        "server": cluster.server,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": base64.b64encode(_authority(path, cluster)).decode(),
+        "proxy-url": cluster.proxy_url,
+        "config": settings,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+_EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+
+
+def _impersonation(user: _User) -> tuple[tuple[str, str], ...]:
+    """Return the headers by which a user acts as another one. Raises CredentialsError."""
+    others = [
+        *(("Impersonate-Uid", uid) for uid in (user.impersonate_uid,) if uid),
+        *(("Impersonate-Group", group) for group in user.impersonate_groups or ()),
+        *(
+            (f"Impersonate-Extra-{quote(key.lower(), safe='')}", value)
+            for key, values in (user.impersonate_extra or {}).items()
+            for value in values
+        ),
+    ]
+    if not user.impersonate and others:
+        raise CredentialsError("as-uid, as-groups and as-user-extra need as; add the name of the user to act as")
+    headers = (("Impersonate-User", user.impersonate), *others) if user.impersonate else ()
+    if any(not value.isprintable() for _, value in headers):
+        raise CredentialsError("as, as-uid, as-groups and as-user-extra must be printable text; remove line breaks")
+    return headers
 
 
 def _read_pem(path: Path, name: str, data: str, file: str) -> bytes:
@@ -301,35 +429,34 @@ def _read_pem(path: Path, name: str, data: str, file: str) -> bytes:
     try:
         if data:
             return base64.b64decode(data, validate=True)
-        return (path.parent / file).read_bytes() if file else b""
+        content = (path.parent / file).read_bytes() if file else b""
     except (binascii.Error, OSError) as error:
         raise ConfigError(f"{path}: {name}: {error}") from error
+    if file and not content:  # without an authority, those of the system would be trusted
+        raise ConfigError(f"{path}: {name}: {file} is empty; write a certificate or key in PEM to it")
+    return content
 
 
-def _certificate(path: Path, user: _User) -> tuple[bytes, bytes] | None:
+def _authority(path: Path, cluster: _Cluster) -> bytes:
+    return _read_pem(path, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority)
+
+
+def _certificate(path: Path, user: _User) -> tuple[bytes, bytes]:
     certificate = _read_pem(path, "client-certificate", user.client_certificate_data, user.client_certificate)
     key = _read_pem(path, "client-key", user.client_key_data, user.client_key)
     if bool(certificate) != bool(key):
         raise ConfigError(f"{path}: client-certificate and client-key belong together; one is missing")
-    return (certificate, key) if certificate else None
+    return certificate, key
 
 
-def _tls(path: Path, cluster: _Cluster, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:
-    """Return the client's TLS context, with a client certificate (certificate, key in PEM) if there is one."""
-    if cluster.tls_server_name:
-        raise ConfigError(f"{path}: tls-server-name is not supported; use a server name that its certificate holds")
-    authority = _read_pem(
-        path, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority
-    )
-    try:
-        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-        if cluster.insecure_skip_tls_verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if certificate is not None:
-            _load_certificate(context, *certificate)
-    except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: certificates cannot be used: {error}") from error
+def _context(pems: _Pems, *, insecure: bool) -> SSLContext:
+    """Return the client's TLS context. Raises SSLError and UnicodeDecodeError."""
+    context = ssl.create_default_context(cadata=pems.authority.decode() if pems.authority else None)
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if pems.certificate:
+        _load_certificate(context, pems.certificate, pems.key)
     return context
 
 

@@ -91,6 +91,10 @@ class NotSent(TransportError):  # noqa: N818 - named for what happened
         super().__init__(f"{method} {path}: not sent, because this process may not write now")
 
 
+class NoCredentials(TransportError):  # noqa: N818 - named for what happened
+    """There are no valid credentials now; the last request, if one was sent, was refused because of that."""
+
+
 class Transport(Protocol):
     """Requests and streams of an API server. Cancelling a call closes its connection."""
 

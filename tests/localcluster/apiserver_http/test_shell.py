@@ -11,8 +11,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from volcanoio.kube.credentials.sources import StaticCredentials
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.localcluster.apiserver.apimachinery.errors import MAX_REQUEST_BYTES
 from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.authn.credentials import load_or_create

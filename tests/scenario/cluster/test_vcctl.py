@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
+import yaml
 
 from tests.commands import run_aside
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job
+from volcanoio.model.documents import load_yaml
 from volcanoio.model.packaged import config_path
 
 FAILURE = 255
 
 
-async def _vcctl(c: Cluster, *words: str, fails: bool = False) -> str:
-    environment = {"KUBECONFIG": str(c.local.kubeconfig), "PATH": "", "HOME": "/nonexistent"}
+async def _vcctl(c: Cluster, *words: str, fails: bool = False, variables: Mapping[str, str] | None = None) -> str:
+    environment = {"KUBECONFIG": str(c.local.kubeconfig), "PATH": "", "HOME": "/nonexistent", **(variables or {})}
     done = await run_aside(*words, program="vcctl", environment=environment)
     assert done.code == (FAILURE if fails else 0), done.out + done.err
     return done.out
@@ -181,3 +185,32 @@ async def test_logging_flags_are_taken_everywhere_and_groups_alone_show_their_he
             assert await _vcctl(c, *words) == "No resources found\n"
         for groups in ([], ["job"], ["queue"]):
             assert (await _vcctl(c, *groups)).startswith("Usage: ")
+
+
+def _documented_kubeconfig() -> str:
+    found = re.search(
+        r"```yaml\n(apiVersion: v1\nkind: Config.*?)```", Path("docs/user-login.md").read_text(), re.DOTALL
+    )
+    assert found is not None
+    return found[1]
+
+
+async def test_users_log_in_by_the_exec_plugin_of_their_kubeconfig(tmp_path: Path) -> None:
+    """The user of `docs/user-login.md`, whose `kubectl oidc-login` is a script here; the cluster is in another file."""
+    plugin, mine = tmp_path / "kubectl", tmp_path / "config"
+    async with cluster(nodes=1) as c:
+        stored = load_yaml(c.local.kubeconfig.read_text())
+        token = next(user["user"]["token"] for user in stored["users"] if "token" in user["user"])
+        api = "client.authentication.k8s.io/v1"
+        credential = f'{{"apiVersion":"{api}","kind":"ExecCredential","status":{{"token":"{token}"}}}}'
+        plugin.write_text(f"#!/bin/sh\n[ \"$1 $2\" = 'oidc-login get-token' ] && echo '{credential}'\n")
+        plugin.chmod(0o755)
+        document = load_yaml(_documented_kubeconfig())
+        document["contexts"][0]["context"]["cluster"] = stored["clusters"][0]["name"]
+        mine.write_text(yaml.safe_dump({**document, "clusters": []}))
+        files = {"KUBECONFIG": f"{mine}:{c.local.kubeconfig}", "PATH": str(tmp_path)}
+        assert await _vcctl(c, "job", "run", "-N", "hello", variables=files) == "run job hello successfully\n"
+        assert "hello" in await _vcctl(c, "job", "list", variables=files)
+        plugin.write_text("#!/bin/sh\nexit 1\n")
+        refused = await _vcctl(c, "job", "list", fails=True, variables=files)
+        assert f"{mine}: users[me]: exec: kubectl ended with exit code 1; run it by hand to see why" in refused

@@ -17,8 +17,9 @@ import structlog.testing
 from volcanoio.compose.component import Component, ComponentSettings, EndpointSettings, Process
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
+from volcanoio.kube.credentials.sources import StaticCredentials
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.kube.leader_election import LeaseSettings
 from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.apiserver.http.faults import Faults, Rule

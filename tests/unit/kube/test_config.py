@@ -80,14 +80,16 @@ async def test_certificates_inline_and_as_files(tmp_path: Path) -> None:
     cluster = {"server": "https://example.test", "certificate-authority-data": inline}
     user = {"client-certificate": "me.crt", "client-key": "me.key"}
     connection = await from_file(write(tmp_path / "config", kubeconfig(cluster, user)))
-    assert isinstance(connection.ssl, ssl.SSLContext)
-    assert connection.ssl.verify_mode is ssl.CERT_REQUIRED
-    assert connection.ssl.cert_store_stats()["x509"] == 1
+    context = connection.context()
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.cert_store_stats()["x509"] == 1
 
     skipping = {"server": "https://example.test", "insecure-skip-tls-verify": True}
     insecure = await from_file(write(tmp_path / "config", kubeconfig(skipping)))
-    assert isinstance(insecure.ssl, ssl.SSLContext)
-    assert insecure.ssl.verify_mode is ssl.CERT_NONE
+    context = insecure.context()
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode is ssl.CERT_NONE
 
 
 async def test_an_exec_plugin_gives_a_token(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ async def test_an_exec_plugin_gives_a_token(tmp_path: Path) -> None:
     }
     connection = await from_file(write(tmp_path / "config", kubeconfig(user={"exec": plugin})))
     assert await connection.credentials.header() == "Bearer t"
-    assert await connection.credentials.header(renew=True) == "Bearer t"
+    assert await connection.credentials.header(refused="Bearer t") == "Bearer t"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,7 @@ async def test_the_error_of_an_exec_plugin_contains_none_of_its_output(tmp_path:
     }
     with pytest.raises(ConfigError) as caught:
         await from_file(write(tmp_path / "config", kubeconfig(user={"exec": plugin})))
-    assert "the credential plug-in failed" in str(caught.value)
+    assert "users[u]: exec: " in str(caught.value)
     assert "s3cr3t" not in str(caught.value)
 
 

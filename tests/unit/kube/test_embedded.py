@@ -18,12 +18,13 @@ from volcanoio.framework.scheduling_events import BindDone, BindRefused, BindUnk
 from volcanoio.kube.binder import Binder, BinderOptions
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
+from volcanoio.kube.credentials.sources import StaticCredentials
 from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
 from volcanoio.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from volcanoio.kube.evictor import Evictor
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.informer import InformerSet
-from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.kube.requests import DeleteOptions, PatchOptions
 from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Transport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -9,8 +10,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from volcanoio.kube.credentials.sources import StaticCredentials
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.kube.transport import ContentType, StreamRefused, TransportError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -22,8 +24,8 @@ class Renewing:
     def __init__(self) -> None:
         self.value = "Bearer old"
 
-    async def header(self, *, renew: bool = False) -> str:
-        if renew:
+    async def header(self, *, refused: str | None = None) -> str:
+        if refused == self.value:
             self.value = "Bearer new"
         return self.value
 
@@ -91,6 +93,21 @@ async def test_no_answer_is_a_transport_error() -> None:
         with pytest.raises(TransportError):
             async with transport.stream("/api/v1/pods"):
                 pass
+
+
+async def test_a_server_that_stops_in_its_answer_is_given_up() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        if request.path == "/begun":
+            await answer.write(b"{")
+        await asyncio.wait_for(asyncio.Event().wait(), 5)
+        return answer
+
+    async with transport_to(handler) as transport:
+        for path in ("/silent", "/begun"):
+            with pytest.raises(TransportError, match=f"GET {path}: no answer in time"):
+                await transport.request("GET", path, timeout=0.05)
 
 
 async def test_a_stream_yields_whole_lines_for_any_chunks() -> None:

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.unit.kube.elections import LEASE, WRITTEN, Network, World, a_world
 from volcanoio.kube.clock import WallClock
+from volcanoio.kube.credentials.sources import StaticCredentials
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.kube.leader_election import LeaderElector, LeaseSettings, LeaseSettingsError, Stage
 from volcanoio.kube.transport import NotSent
 from volcanoio.localcluster.apiserver.http.listener import serve

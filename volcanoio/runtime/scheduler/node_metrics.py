@@ -19,8 +19,9 @@ import msgspec
 
 from volcanoio.framework.scheduling.settings import MetricsSettings, MetricsType
 from volcanoio.framework.scheduling.sources import Feed, Source
+from volcanoio.kube.credentials.sources import StaticCredentials, basic_authorization
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import Connection, StaticCredentials, basic_authorization
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.kube.transport import Response, Transport
 from volcanoio.model.documents import ANSWER, decode_json
 from volcanoio.model.quantity import QuantityError, parse
