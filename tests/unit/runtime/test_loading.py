@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,6 +111,60 @@ def test_a_file_that_every_user_can_write_is_not_run(tmp_path: Path) -> None:
     write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry")).chmod(0o666)
     with pytest.raises(MountError, match=r"retry\.py: every user can write it"):
         discover(policies_dirs=[tmp_path])
+
+
+def mounted(volume: Path) -> Path:
+    """Write a policy as the kubelet's atomic writer does; returns the directory that `..data` refers to."""
+    volume.mkdir()
+    volume.chmod(0o777)  # as kubelets leave it
+    version = volume / "..2026_11_20_10_00_00.1"
+    version.mkdir(mode=0o755)
+    write(version, "retry.py", POLICY.format(cls="Retry", name="retry"))
+    (volume / "..data").symlink_to(version.name)
+    (volume / "retry.py").symlink_to("..data/retry.py")
+    return version
+
+
+def mount_read_only(monkeypatch: pytest.MonkeyPatch, volume: Path) -> None:
+    def statvfs(path: Path) -> SimpleNamespace:
+        return SimpleNamespace(f_flag=os.ST_RDONLY if path.is_relative_to(volume) else 0)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+
+
+def test_a_mounted_config_map_is_read_although_its_directory_is_open_to_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted(tmp_path / "volume")
+    mount_read_only(monkeypatch, tmp_path / "volume")
+    registry = discover(policies_dirs=[tmp_path / "volume"])
+    assert "retry" in registry.names(entrypoints.LIFECYCLE_POLICIES)
+
+
+def test_a_file_that_every_user_can_replace_is_not_run(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    version = mounted(volume)
+    with pytest.raises(MountError, match=rf"volume/retry\.py: every user can write directory {volume}, and the file"):
+        discover(policies_dirs=[volume])
+    volume.chmod(0o755)
+    discover(policies_dirs=[volume])
+    version.chmod(0o777)
+    with pytest.raises(MountError, match=rf"directory {version}, and .*; chmod o-w it, or mount it read-only"):
+        discover(policies_dirs=[volume])
+    version.chmod(0o755)
+    tmp_path.chmod(0o777)  # the whole volume can be exchanged
+    with pytest.raises(MountError, match=f"directory {tmp_path}, and"):
+        discover(policies_dirs=[volume])
+
+
+def test_in_a_directory_with_the_sticky_bit_only_files_of_ours_are_run(tmp_path: Path) -> None:
+    path = write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry"))
+    tmp_path.chmod(0o1777)
+    discover(policies_dirs=[tmp_path])
+    if os.getuid() == 0:
+        os.chown(path, 12345, 12345)
+        with pytest.raises(MountError, match=f"every user can write directory {tmp_path}"):
+            discover(policies_dirs=[tmp_path])
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:

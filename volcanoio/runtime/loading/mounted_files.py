@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -157,11 +159,35 @@ def _load_class(path: Path, name: str, found: Callable[[], dict[str, type]]) -> 
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_mode & stat.S_IWOTH:
-            raise MountError(f"{path}: every user can write it, and it would run as code; chmod o-w it")
+        if (open_to_all := _writable_by_all(path)) is not None:
+            what = "it" if open_to_all == path.resolve() else f"directory {open_to_all}"
+            rule = f"every user can write {what}, and the file would run as code"
+            raise MountError(f"{path}: {rule}; chmod o-w it, or mount it read-only")
         return path.read_bytes()
     except OSError as error:
         raise MountError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+
+
+def _writable_by_all(path: Path) -> Path | None:
+    """Return the file, or a directory above it, by which every user could replace the code; None for none.
+
+    Both ways are checked, by the path as it is given and to its target. A directory with the sticky bit lets others
+    replace only what they own. A read-only mount lets nobody write: kubelets mount ConfigMaps in this way, in a
+    directory of mode 0777.
+    """
+    target = path.resolve()
+    if _is_open_to_all(target):
+        return target
+    for way in (path.absolute(), target):
+        for entry, directory in pairwise((way, *way.parents)):
+            is_sticky = directory.stat().st_mode & stat.S_ISVTX
+            if _is_open_to_all(directory) and not (is_sticky and entry.lstat().st_uid in (0, os.getuid())):
+                return directory
+    return None
+
+
+def _is_open_to_all(path: Path) -> bool:
+    return bool(path.stat().st_mode & stat.S_IWOTH) and not os.statvfs(path).f_flag & os.ST_RDONLY
 
 
 def _run(path: Path, source: bytes, digest: str) -> ModuleType:
