@@ -151,6 +151,22 @@ RULES: dict[str, tuple[Manifest, str]] = {
         job({"name": "a", "replicas": 1, "template": {"spec": {"containers": []}}}),
         "spec.tasks[0].template.spec.containers: Required value; fix the pod template (kubectl explain pod.spec)",
     ),
+    "a volume whose name is no text": (
+        job({"name": "a", "replicas": 1, "template": {"spec": {**TEMPLATE["spec"], "volumes": [{"name": ["v"]}]}}}),
+        "spec.tasks[0].template.spec.volumes[0].name: Invalid value",
+    ),
+    "a mount whose name is no text": (
+        job(
+            {
+                "name": "a",
+                "replicas": 1,
+                "template": {
+                    "spec": {"containers": [{"name": "m", "image": "i", "volumeMounts": [{"name": {"a": "v"}}]}]}
+                },
+            }
+        ),
+        "spec.tasks[0].template.spec.containers[0].volumeMounts[0].name: Not found",
+    ),
     "no template": (job({"name": "a", "replicas": 1}), "spec.tasks[0].template.spec: Required value; "),
     "wrong type": (
         job(task(replicas="two"), minAvailable=1),  # type: ignore[arg-type]  # that is the test

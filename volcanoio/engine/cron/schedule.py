@@ -23,6 +23,8 @@ from volcanoio.model.batch import CronJob
 from volcanoio.model.times import epoch
 
 _ZONE_PART = re.compile(r"[A-Za-z._0-9+-]{1,14}").fullmatch
+_LONGEST_NAME = 64
+"""Characters; the longest in the database has 32. Names of many parts exceed the recursion limit in `zoneinfo`."""
 UTC_NAME = "UTC"
 
 
@@ -51,6 +53,8 @@ def zone_name_error(name: str) -> str:
     """Return why a zone's name is malformed; "" when it is not (Volcano: webhooks/admission/cronjobs)."""
     if name.lower() == "local":
         return '"Local" is another time zone on every machine; give a name such as Europe/Berlin'
+    if len(name) > _LONGEST_NAME:
+        return f'"{name[:_LONGEST_NAME]}..." is longer than any time zone\'s name; give a name such as Europe/Berlin'
     for part in name.split("/"):
         if part in (".", "..") or part.startswith("-") or _ZONE_PART(part) is None:
             return (

@@ -100,7 +100,7 @@ def _one_container(container: Any, path: str, names: set[str], volumes: set[str]
         names.add(name)
     mounts = container.get("volumeMounts")
     for at, mount in enumerate(mounts if isinstance(mounts, list) else ()):
-        if isinstance(mount, dict) and mount.get("name") and mount["name"] not in volumes:
+        if isinstance(mount, dict) and mount.get("name") and str(mount["name"]) not in volumes:
             errors.append(not_found(f"{path}.volumeMounts[{at}].name", mount["name"]))
     return errors
 
@@ -142,9 +142,9 @@ def _volume_errors(volumes: Any, path: str, errors: list[FieldError]) -> set[str
             continue
         if rule := label_rule(str(name)):
             errors.append(invalid(f"{where}.name", name, rule))
-        if name in names:
+        if str(name) in names:
             errors.append(duplicate(f"{where}.name", name))
-        names.add(name)
+        names.add(str(name))
         sources = [key for key, value in volume.items() if key != "name" and value is not None]
         if len(sources) > 1:
             errors.append(forbidden(f"{where}.{sources[1]}", "may not specify more than 1 volume type"))
