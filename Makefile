@@ -61,9 +61,14 @@ proof: $(VENV)/.dev  ## Every property test on new random examples, 20 times as 
 	@VOLCANOIO_EXAMPLES=new VOLCANOIO_EXAMPLES_TIMES=$(TIMES) $(BIN)/pytest -n 2 -q --timeout=0 -m hypothesis \
 		--hypothesis-seed=$(SEED) $(TESTS) || { echo "make proof SEED=$(SEED) repeats this failure"; exit 1; }
 
-soak: $(VENV)/.dev  ## 24 virtual hours of random clients and faults, 200 kills, 100,000 hostile inputs (CI does a short form)
+$(VENV)/.fuzz: pyproject.toml $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
+	@touch $@
+
+soak: $(VENV)/.fuzz  ## 24 virtual hours of random clients and faults, 200 kills, 100,000 hostile inputs (CI does a short form)
 	VOLCANOIO_SOAK_HOURS=24 VOLCANOIO_SOAK_SEEDS=1 VOLCANOIO_SOAK_KILLS=200 $(BIN)/pytest -q tests/soak
 	VOLCANOIO_EXAMPLES=new VOLCANOIO_EXAMPLES_TIMES=60 $(BIN)/pytest -q --timeout 3600 tests/fuzz
+	$(BIN)/python -m tests.fuzz.guided
 
 soak-lifecycle: $(VENV)/.dev  ## 2,000 random lives of jobs in a whole world with accidents (minutes; CI does a short form)
 	VOLCANOIO_EXAMPLES=new VOLCANOIO_SOAK_LIFECYCLE=2000 $(BIN)/pytest -q --timeout 3600 tests/stateful/test_lifecycle.py

@@ -104,10 +104,46 @@ def mutated(draw: st.DrawFn, *originals: Any) -> Any:
     return obj
 
 
+MOST = 1000
+"""Size of large lists, mappings and texts; a list of 1,000 tasks is 120 KB."""
+
+
+def _named(entry: Any, number: int) -> Any:
+    """Return a copy of a list's entry with a name of its own."""
+    copy = deepcopy(entry)
+    return {**copy, "name": f"{copy['name']}-{number}"} if isinstance(copy, dict) and "name" in copy else copy
+
+
+@st.composite
+def enlarged(draw: st.DrawFn, *originals: Any) -> Any:
+    """Draw a copy of one of the originals with a list, a mapping or a text that is up to a thousand times as large."""
+    obj = deepcopy(draw(st.sampled_from(originals)))
+    holders = _containers(obj)
+    holder = holders[draw(st.integers(0, len(holders) - 1))]
+    count = draw(st.sampled_from((200, MOST)))
+    if isinstance(holder, list):
+        holder += [_named(holder[-1], number) for number in range(count)]
+        return obj
+    key = draw(st.sampled_from(sorted(holder)))
+    if isinstance(holder[key], str):
+        unit = draw(st.sampled_from((holder[key] or "a", "9", "a/", "a,", "1h", "(a+)", "%", "é")))
+        holder[key] = unit * (100 * count // len(unit))
+    else:
+        holder |= {f"{key}-{number}": deepcopy(holder[key]) for number in range(count)}
+    return obj
+
+
+_FIXED = ("name", "namespace", "uid", "creationTimestamp")
+
+
 @st.composite
 def hostile(draw: st.DrawFn, valid: Any) -> Any:
-    """Draw a damaged object with what an API server guarantees of it: kind, name, uid, and texts as labels."""
-    found = draw(mutated(valid))
+    """Draw a damaged object with what an API server guarantees of it."""
+    return guaranteed(draw(mutated(valid)), valid)
+
+
+def guaranteed(found: Any, valid: Any) -> Any:
+    """Return the object with the kind, name and uid of a valid one, and metadata of the types that they must have."""
     if not isinstance(found, dict):
         found = {}
     given = found.get("metadata")
@@ -115,7 +151,9 @@ def hostile(draw: st.DrawFn, valid: Any) -> Any:
     for field in ("labels", "annotations"):
         texts = meta.get(field)
         meta[field] = {key: str(value) for key, value in texts.items()} if isinstance(texts, dict) else {}
-    fixed = {key: valid["metadata"][key] for key in ("name", "namespace", "uid", "creationTimestamp")}
+    owners = meta.get("ownerReferences")
+    meta["ownerReferences"] = [one for one in owners if isinstance(one, dict)] if isinstance(owners, list) else []
+    fixed = {key: valid["metadata"][key] for key in _FIXED}
     return {**found, "apiVersion": valid["apiVersion"], "kind": valid["kind"], "metadata": {**meta, **fixed}}
 
 
@@ -134,11 +172,16 @@ def yaml_texts(*originals: Any) -> st.SearchStrategy[str]:
     return st.one_of(mutated(*originals).map(yaml.safe_dump), damaged(*whole))
 
 
-def outcome(errors: type[Exception] | tuple[type[Exception], ...], call: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what the call returns, or the error if it is one of ours; it must have a message of moderate length."""
+def outcome(
+    errors: type[Exception] | tuple[type[Exception], ...],
+    call: Callable[..., Any],
+    *arguments: Any,
+    longest: int = 200_000,
+) -> Any:
+    """Return what the call returns, or the error if it is one of ours; its message has at most `longest` characters."""
     try:
         return call(*arguments)
     except errors as error:
         found = error
-    assert 0 < len(str(found)) < 200_000, str(found)[:200]
+    assert 0 < len(str(found)) < longest, str(found)[:200]
     return found

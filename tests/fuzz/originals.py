@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.kinds import Kind
 
 AFFINITY: Manifest = {
     "nodeAffinity": {
@@ -164,3 +167,63 @@ JOB_FLOW = made(
     },
 )  # fmt: skip
 JOB_TEMPLATE = made("flow.volcano.sh/v1alpha1", "JobTemplate", JOB_SPEC)
+HYPER_NODE = made(
+    "topology.volcano.sh/v1alpha1", "HyperNode",
+    {
+        "tier": 1, "tierName": "rack",
+        "members": [
+            {"type": "Node", "selector": {"exactMatch": {"name": "n"}}},
+            {"type": "Node", "selector": {"regexMatch": {"pattern": "^n[0-9]+$"}}},
+            {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"disk": "ssd"}}}},
+        ],
+    },
+)  # fmt: skip
+
+
+def waiting_tasks(count: int, waits_for: Callable[[int], list[str]]) -> Manifest:
+    """Return a Job of tasks t0, t1 and so on; `waits_for` returns what a task depends on."""
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    tasks = [
+        {"name": f"t{at}", "replicas": 1, "template": template, "dependsOn": {"name": waits_for(at)}}
+        for at in range(count)
+    ]
+    return made("batch.volcano.sh/v1alpha1", "Job", {"queue": "default", "tasks": tasks})
+
+
+def waiting_flows(count: int, waits_for: Callable[[int], list[str]]) -> Manifest:
+    """Return a JobFlow of flows t0, t1 and so on."""
+    flows = [{"name": f"t{at}", "dependsOn": {"targets": waits_for(at)}} for at in range(count)]
+    return made("flow.volcano.sh/v1alpha1", "JobFlow", {"flows": flows})
+
+
+GRAPHS: tuple[Callable[[int], list[str]], ...] = (
+    lambda at: [f"t{at - 1}"] if at else [],
+    lambda at: [f"t{at + 1}"],
+    lambda at: [f"absent-{at}"],
+    lambda at: [f"t{other}" for other in range(min(at, 30))],
+    lambda at: ["t0"] * 30,
+    lambda at: [f"t{at}"],
+)
+"""Dependencies by number: chains without and with a missing target, only missing ones, many, repeated, itself."""
+
+REVIEWED: dict[str, tuple[Kind, Manifest]] = {
+    "job": (kinds.JOB, JOB),
+    "queue": (kinds.QUEUE, QUEUE),
+    "pod group": (kinds.POD_GROUP, POD_GROUP),
+    "cron job": (kinds.CRON_JOB, CRON_JOB),
+    "job flow": (kinds.JOB_FLOW, JOB_FLOW),
+    "job template": (kinds.JOB_TEMPLATE, JOB_TEMPLATE),
+    "pod": (kinds.POD, POD),
+    "hyper node": (kinds.HYPER_NODE, HYPER_NODE),
+}
+"""Each kind that admission reviews."""
+REVIEW: Manifest = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "u", "resource": {"group": "batch.volcano.sh", "resource": "jobs"}, "operation": "UPDATE", "name": "a",
+        "namespace": "ns", "userInfo": {"username": "u", "groups": ["g"], "extra": {"a": ["b"]}},
+        "object": JOB, "oldObject": JOB,
+    },
+}  # fmt: skip
+"""Body of a request to a webhook."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.fuzz.mutations import damaged, mutated, outcome, values, yaml_texts
+from tests.fuzz.mutations import damaged, enlarged, mutated, outcome, values, yaml_texts
 from tests.scenario.scheduling.extender_server import AnsweredWorld
 from tests.scenario.scheduling.harness import World, actions, group, node, plugins, pod
 from volcanoio.engine.admission.resource_groups import AdmissionConfError, parse_admission_conf
@@ -105,6 +106,24 @@ def test_configurations_of_the_controllers(text: str) -> None:
 @given(yaml_texts(GROUPS))
 def test_configurations_of_admission(text: str) -> None:
     outcome(AdmissionConfError, parse_admission_conf, text)
+
+
+LARGE: dict[str, tuple[type[Exception], Callable[[str], object], Any]] = {
+    "scheduler": (ConfigurationError, configured, SCHEDULER),
+    "arguments": (ConfigurationError, configured, ARGUMENTS),
+    "controllers": (controllers.ConfigurationError, lambda text: controllers.parse(text, ["oom_scale_up"]), POLICIES),
+    "admission": (AdmissionConfError, parse_admission_conf, GROUPS),
+}
+
+
+@pytest.mark.parametrize(("error", "read", "valid"), LARGE.values(), ids=LARGE)
+@examples(6)
+@given(data=st.data())
+def test_large_configurations(
+    error: type[Exception], read: Callable[[str], object], valid: Any, data: st.DataObject
+) -> None:
+    text = yaml.safe_dump(data.draw(enlarged(valid)))
+    outcome(error, read, text, longest=200 * len(text))  # a message lists all mistakes of a file
 
 
 @examples(80)

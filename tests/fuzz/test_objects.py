@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.fuzz import originals
-from tests.fuzz.mutations import hostile, mutated, outcome, values
+from tests.fuzz.mutations import MOST, enlarged, guaranteed, hostile, mutated, outcome, values
 from tests.scenario.scheduling import harness
 from tests.unit import world
 from tests.unit.admission import objects
 from tests.unit.jobs import driver
+from volcanoio.engine.admission.queue_rights import (
+    is_reviewed_child,
+    reads_for_rights,
+    required_rights,
+    subjects,
+    used_queues,
+)
+from volcanoio.engine.admission.request import AdmissionSettings, Operation, ReviewRequest, User
 from volcanoio.engine.cron.controller import CronJobController
 from volcanoio.engine.flows.controller import JobFlowController
 from volcanoio.framework import effects
@@ -25,35 +33,17 @@ from volcanoio.framework.decisions import Abstain, Act, Alert, Annotate, Decisio
 from volcanoio.framework.lifecycle import PolicyContext
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError
 from volcanoio.localcluster.apiserver.patches import PatchError, json_patch, strategic
-from volcanoio.model import kinds
+from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import CronJob, Job, JobAction
 from volcanoio.model.core import ResourceRequirements
-from volcanoio.model.flow import JobFlow
+from volcanoio.model.flow import JobFlow, JobTemplate
 from volcanoio.model.kinds import Kind
 from volcanoio.model.packaged import config_path
+from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.policies.calls import InvalidDecisionError, validate_decision
 from volcanoio.runtime.webhooks import admission_review
 from volcanoio.runtime.webhooks.admission_review import ReviewError
-
-REVIEWED: dict[str, tuple[Kind, Manifest]] = {
-    "job": (kinds.JOB, originals.JOB),
-    "queue": (kinds.QUEUE, originals.QUEUE),
-    "pod group": (kinds.POD_GROUP, originals.POD_GROUP),
-    "cron job": (kinds.CRON_JOB, originals.CRON_JOB),
-    "job flow": (kinds.JOB_FLOW, originals.JOB_FLOW),
-    "job template": (kinds.JOB_TEMPLATE, originals.JOB_TEMPLATE),
-    "pod": (kinds.POD, originals.POD),
-}
-BODY: Manifest = {
-    "apiVersion": "admission.k8s.io/v1",
-    "kind": "AdmissionReview",
-    "request": {
-        "uid": "u", "resource": {"group": "batch.volcano.sh", "resource": "jobs"}, "operation": "UPDATE", "name": "a",
-        "namespace": "ns", "userInfo": {"username": "u", "groups": ["g"], "extra": {"a": ["b"]}},
-        "object": originals.JOB, "oldObject": originals.JOB,
-    },
-}  # fmt: skip
 
 
 def stored(kind: Kind, manifest: Any) -> ApiObject | None:
@@ -73,19 +63,75 @@ def typed_job(spec: Any) -> Job | None:
     return job if all(stored(kinds.POD, pod) is not None for pod in pods) else None
 
 
-@pytest.mark.parametrize(("kind", "valid"), REVIEWED.values(), ids=REVIEWED)
+@pytest.mark.parametrize(("kind", "valid"), originals.REVIEWED.values(), ids=originals.REVIEWED)
 @examples(30)
 @given(data=st.data())
 def test_admission(kind: Kind, valid: Manifest, data: st.DataObject) -> None:
-    damaged = data.draw(hostile(valid))
-    for review in (objects.create(kind, damaged), objects.update(kind, valid, damaged)):
+    check_reviews(kind, valid, data.draw(hostile(valid)))
+
+
+def check_reviews(kind: Kind, valid: Manifest, found: Manifest) -> None:
+    for review in (objects.create(kind, found), objects.update(kind, valid, found)):
         assert review.allowed is (not review.messages)
-        changes = admission_review.json_patch(damaged, review.object or {})
-        assert json_patch.apply(deepcopy(damaged), changes) == review.object
+        changes = admission_review.json_patch(found, review.object or {})
+        assert json_patch.apply(deepcopy(found), changes) == review.object
+
+
+@pytest.mark.parametrize(("kind", "valid"), originals.REVIEWED.values(), ids=originals.REVIEWED)
+@examples(8)
+@given(data=st.data())
+def test_admission_of_large_objects(kind: Kind, valid: Manifest, data: st.DataObject) -> None:
+    check_reviews(kind, valid, guaranteed(data.draw(enlarged(valid)), valid))
+
+
+@examples(12)
+@given(data=st.data(), count=st.sampled_from((200, MOST)))
+def test_admission_of_large_graphs(data: st.DataObject, count: int) -> None:
+    makers = {kinds.JOB: originals.waiting_tasks, kinds.JOB_FLOW: originals.waiting_flows}
+    kind, graph = data.draw(st.sampled_from(tuple(makers))), data.draw(st.sampled_from(originals.GRAPHS))
+    check_reviews(kind, makers[kind](1, lambda _: []), makers[kind](count, graph))
+
+
+AUTHOR, CONTROLLER = User("alice", groups=("team",)), User("system:serviceaccount:volcano-system:controllers")
+RIGHTS_SETTINGS = AdmissionSettings(trusted_users=(CONTROLLER.username,))
+OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "name": "c", "uid": "u", "controller": True}
+RESTRICTED_QUEUE = objects.queue("q")
+RESTRICTED_QUEUE.metadata.labels[names.RESTRICTED] = "true"
+STORED = objects.Stored(
+    *(objects.queue(name) for name in ("root", "default", "open")),
+    RESTRICTED_QUEUE,
+    objects.queue("below", parent="q"),
+    objects.queue("knot", parent="knot"),
+    msgspec.convert(originals.POD_GROUP, PodGroup),
+    msgspec.convert(originals.JOB_TEMPLATE, JobTemplate),
+)
+
+
+@pytest.mark.parametrize(("kind", "valid"), originals.REVIEWED.values(), ids=originals.REVIEWED)
+@examples(20)
+@given(data=st.data())
+def test_rights_to_queues(kind: Kind, valid: Manifest, data: st.DataObject) -> None:
+    """Each used queue has a name, and only what a trusted controller creates for an owner needs no right."""
+    owned = {**valid, "metadata": {**valid["metadata"], "ownerReferences": [OWNER]}}
+    drawn = data.draw(st.one_of(mutated(valid, owned), enlarged(valid, owned)))
+    found = guaranteed(drawn, valid)
+    for operation, old in ((Operation.CREATE, None), (Operation.UPDATE, valid), (Operation.UPDATE, found)):
+        request = ReviewRequest(
+            operation=operation, resource=kind.resource, name="a", namespace="ns", object=found, old=old
+        )
+        reads_for_rights(request)
+        uses = used_queues(request, STORED)
+        assert all(use.queue and isinstance(use.queue, str) for use in uses)
+        for right in required_rights(uses, STORED):
+            assert right[1] == "q"
+            assert "may not use queue" in right.refusal(AUTHOR, "")
+        assert subjects(request, AUTHOR)[0] == AUTHOR
+        assert is_reviewed_child(request, AUTHOR, RIGHTS_SETTINGS) is False
+        assert is_reviewed_child(request, CONTROLLER, RIGHTS_SETTINGS) in (True, False)
 
 
 @examples(60)
-@given(mutated(BODY))
+@given(mutated(originals.REVIEW))
 def test_bodies_of_reviews(body: Any) -> None:
     outcome(ReviewError, admission_review.decode, msgspec.json.encode(body))
 
@@ -188,6 +234,18 @@ def test_controllers(make: Callable[..., Any], kind: Kind, valid: Manifest, data
     cluster = world.World([make])
     cluster.put(kinds.JOB_TEMPLATE, originals.JOB_TEMPLATE)
     cluster.put(kind, msgspec.to_builtins(found))
+    cluster.wait(3600)
+
+
+@examples(4)
+@given(graph=st.sampled_from(originals.GRAPHS))
+def test_large_flows(graph: Callable[[int], list[str]]) -> None:
+    cluster = world.World([JobFlowController])
+    for number in range(100):
+        cluster.put(
+            kinds.JOB_TEMPLATE, originals.made("flow.volcano.sh/v1alpha1", "JobTemplate", {}, name=f"t{number}")
+        )
+    cluster.put(kinds.JOB_FLOW, originals.waiting_flows(100, graph))
     cluster.wait(3600)
 
 

@@ -113,3 +113,26 @@ def test_annotations(text: str) -> None:
 @given(mutated({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}))
 def test_json_of_any_shape(document: object) -> None:
     assert decode_json(msgspec.json.encode(document)) == msgspec.json.decode(msgspec.json.encode(document))
+
+
+UNITS = (
+    "9", "a", "1h", "*,", "*/1,", "a/", "[", "- ", "a: {", "&a *a ", "(a+)+", "%", "\x00", "é", "{a: b}\n", ".", "'",
+)  # fmt: skip
+LENGTHS = (1000, 10_000)
+
+
+@examples(40)
+@given(unit=st.sampled_from(UNITS), count=st.sampled_from(LENGTHS), ending=st.sampled_from(("", "]", "Gi", "s")))
+def test_long_texts(unit: str, count: int, ending: str) -> None:
+    text = unit * count + ending
+    outcome(QuantityError, quantity.parse, text)
+    stored_amounts({"cpu": text})
+    outcome(times.DurationError, times.parse_duration, text)
+    times.epoch_or_none(text)
+    outcome((ScheduleError, TimeZoneError), parse, f"{text} * * * *", "Europe/Berlin")
+    outcome((ScheduleError, TimeZoneError), parse, "* * * * *", text)
+    satisfied(Requirement(key="a", operator="In", values=(text,)), text)
+    outcome(ManifestError, load_manifests, text)
+    outcome(yaml.YAMLError, load_all_yaml, text)
+    outcome(msgspec.DecodeError, decode_json, text)
+    outcome(ArgumentError, parse_annotation, text, "volcanoio.dev/policy", "{factor: 2}")
