@@ -172,7 +172,7 @@ def _writable_by_all(path: Path) -> Path | None:
     """Return the file, or a directory above it, by which every user could replace the code; None for none.
 
     Both ways are checked, by the path as it is given and to its target. A directory with the sticky bit lets others
-    replace only what they own. A read-only mount lets nobody write: kubelets mount ConfigMaps in this way, in a
+    replace only what they own. A read-only mount cannot be written: kubelets mount ConfigMaps in this way, in a
     directory of mode 0777.
     """
     target = path.resolve()
