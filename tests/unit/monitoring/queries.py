@@ -130,7 +130,7 @@ def known_labels(name: str) -> frozenset[str] | None:
 
 
 def labels_of(node: Any) -> frozenset[str]:
-    """Return the labels that the result of a node can have; those of one operand for operations on two vectors."""
+    """Return the labels that the result of a node has; those of one operand for operations on two vectors but `or`."""
     if isinstance(node, promql.VectorSelector):
         return known_labels(node.name or "") or frozenset()
     if isinstance(node, promql.AggregateExpr):
@@ -140,13 +140,22 @@ def labels_of(node: Any) -> frozenset[str]:
         inner = labels_of(node.expr)
         named = frozenset(modifier.labels)
         return inner & named if modifier.type == promql.AggModifierType.By else inner - named
+    if isinstance(node, promql.BinaryExpr) and str(node.op) == "or":
+        return labels_of(node.lhs) & labels_of(node.rhs)
     if isinstance(node, promql.BinaryExpr):
         return (labels_of(node.lhs) or labels_of(node.rhs)) | frozenset(group_labels(node))
     if isinstance(node, promql.Call) and node.func.name == "histogram_quantile":
         return labels_of(node.args[1]) - {"le"}
     if isinstance(node, promql.Call) and node.func.name == "absent":
-        return frozenset(name for selector in selectors(node) for name, _, _ in matchers(selector))
+        return _labels_of_absent(node.args[0])
     return frozenset().union(*(labels_of(child) for child in children(node)))
+
+
+def _labels_of_absent(argument: Any) -> frozenset[str]:
+    """Return the labels of `absent(argument)`: those that a selector equates; none for any other expression."""
+    if not isinstance(argument, promql.VectorSelector):
+        return frozenset()
+    return frozenset(name for name, operator, _ in matchers(argument) if operator == promql.MatchOp.Equal)
 
 
 def group_labels(node: Any) -> list[str]:
