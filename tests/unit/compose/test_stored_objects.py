@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
 
+from tests.unit.compose.older_definitions import older
 from tests.unit.compose.plane import plane
 from volcanoio.compose.definitions import compare, crd_manifests
 from volcanoio.compose.installation import DEFINITION, InstallOptions, Parts, install
@@ -20,41 +19,7 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
 
-_CEL = "x-kubernetes-validations"
-RULES = (
-    "enum",
-    "minimum",
-    "maximum",
-    "maxLength",
-    "minLength",
-    "pattern",
-    "format",
-    "x-kubernetes-validations",
-    "minItems",
-)
-"""Validation that Volcano's definitions gained over the years; older ones have none of it."""
-
 WRITTEN = Path(__file__).with_name("volcano_objects.yaml")
-
-
-def older(definition: Manifest) -> Manifest:
-    """Return a definition as Volcano had it before validation was added."""
-    found = copy.deepcopy(definition)
-
-    def strip(schema: Any) -> None:
-        if isinstance(schema, dict):
-            for rule in RULES:
-                if not isinstance(schema.get(rule), dict):  # a property may have such a name
-                    schema.pop(rule, None)
-            for inner in schema.values():
-                strip(inner)
-        elif isinstance(schema, list):
-            for inner in schema:
-                strip(inner)
-
-    for version in found["spec"]["versions"]:
-        strip(version["schema"])
-    return found
 
 
 def examples() -> Iterator[Manifest]:
