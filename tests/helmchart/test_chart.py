@@ -162,7 +162,8 @@ def test_a_directory_that_nothing_is_mounted_for_is_named_in_the_notes(tmp_path:
 
 
 def test_the_example_of_the_page_mounts_policies(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/install.md").read_text(), re.MULTILINE | re.DOTALL)
+    page = (ROOT / "docs/chart-values.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "values.yaml").write_text(example)
     pod = of("Deployment", manifests(more=("--values", str(tmp_path / "values.yaml"))))["volcano-controllers"]
     (container,) = pod["spec"]["template"]["spec"]["containers"]
