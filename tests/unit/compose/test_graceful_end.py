@@ -21,7 +21,8 @@ from volcanoio.compose.component import Component, ComponentSettings, run_until_
 from volcanoio.compose.local import install_crds
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
 from volcanoio.kube.clock import WallClock
-from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.kube.credentials.sources import StaticCredentials
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.kube.leader_election import LeaseSettings
 from volcanoio.kube.transport import RequestOptions, Response, Transport
 from volcanoio.localcluster.apiserver.http.listener import serve
