@@ -58,9 +58,12 @@ def write(directory: Path) -> None:
 
 
 async def figures(c: Cluster, name: str) -> set[str]:
+    """Return the policies for which a metric is not 0."""
     text = (await c.local.probe.render()).decode()
     return {
-        line.partition('policy="')[2].partition('"')[0] for line in text.splitlines() if line.startswith(name + "{")
+        line.partition('policy="')[2].partition('"')[0]
+        for line in text.splitlines()
+        if line.startswith(name + "{") and float(line.rpartition(" ")[2])
     }
 
 

@@ -15,8 +15,9 @@ from tests.scenario.cluster.takeovers import MERGE, Takeovers, registry, takeove
 from tests.scenario.reload.mounts import PLACES, WAITS, Mount
 from tests.scenario.scheduling.harness import group, node, waiting
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
+from volcanoio.framework.probe import NoProbe
 from volcanoio.model import kinds
-from volcanoio.runtime.api_metrics import REQUESTS
+from volcanoio.runtime.api_metrics import REQUESTS, CountingTransport
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey
 from volcanoio.runtime.metrics import PrometheusProbe
 
@@ -42,7 +43,8 @@ async def scheduler(
         monkeypatch.setattr("anyio.to_thread.run_sync", _inline)
         await world.create(node("n1", cpu="100"))
         settings = SchedulerSettings(registry=registry(), period=PERIOD, **given)
-        process = SchedulerProcess(world.api.transport, clock=world.clock, settings=settings, probe=probe)
+        transport = CountingTransport(world.api.transport, probe or NoProbe(), world.clock)
+        process = SchedulerProcess(transport, clock=world.clock, settings=settings, probe=probe)
         tasks.start_soon(process.run)
         yield world
         tasks.cancel_scope.cancel()

@@ -201,8 +201,8 @@ def test_files_that_cannot_be_read_are_reported(simulate: Simulate) -> None:
         (("--node-selector", "zone"), "--node-selector: zone is not a label; write KEY:VALUE, as in zone:a"),
         (("--feature-gates", "PriorityClas=true"), '--feature-gates: PriorityClas is unknown; did you mean "PriorityC'),
         (
-            ("--feature-gates", "PriorityClass=1"),
-            "--feature-gates: PriorityClass=1 is not a switch; write ",
+            ("--feature-gates", "PriorityClass=on"),
+            "--feature-gates: PriorityClass=on is not a switch; write ",
         ),
         (("--scheduler-sharding-mode", "soft"), "--scheduler-sharding-mode: soft is not available yet; leave it at "),
         (("--scheduler-sharding-mode", "odd"), "--scheduler-sharding-mode: there is no mode odd; write none, "),
