@@ -42,8 +42,10 @@ _HELD_CHECK_INTERVAL = 30.0
 """Maximum seconds between two checks of held Events."""
 _IDLE_TURN, _YIELD_FACTOR, _MAX_YIELD = 0.001, 10.0, 0.25
 """Seconds that a turn of an idle loop may take; factor by which a writer then yields; maximum seconds of a yield."""
-_BUSY_CHECK, _MAX_BUSY = 0.05, 2.0
-"""Seconds between two looks at `busy`, and for which an Event waits at most."""
+_BUSY_CHECK, _IDLE_SECONDS = 0.05, 0.5
+"""Seconds between two looks at `busy`, and for which it must be False after it was True."""
+_MAX_BUSY = {"Normal": 30.0, "Warning": 2.0}
+"""Seconds after which an Event of each type is written although `busy`: a Warning explains what a user waits for."""
 
 
 class EventBudget(NamedTuple):
@@ -152,7 +154,7 @@ class EventRecorder:
             while self._waiting:
                 key = self._waiting.popleft()
                 if (series := self._series.get(key)) and series.new:
-                    await self._wait_while_busy()
+                    await self._wait_while_busy(series.last + _MAX_BUSY.get(key.type, 0.0) * self._clock.rate)
                     await self._write(key, series)
                     await self._yield_to_others()
             self._wake.clear()
@@ -172,12 +174,13 @@ class EventRecorder:
             else:
                 await self._clock.idle(min(max(0.0, due - now), _HELD_CHECK_INTERVAL))
 
-    async def _wait_while_busy(self) -> None:
-        """Wait while requests are in flight that go before Events."""
-        waited = 0.0
-        while waited < _MAX_BUSY and self._busy():
-            await self._clock.idle(_BUSY_CHECK * self._clock.rate)
-            waited += _BUSY_CHECK
+    async def _wait_while_busy(self, until: float) -> None:
+        """Wait while requests are in flight that go before Events, and shortly after, at most until that time."""
+        rate, idle_from = self._clock.rate, 0.0
+        while (now := self._clock.now()) < until and (self._busy() or now < idle_from):
+            if self._busy():
+                idle_from = now + _IDLE_SECONDS * rate
+            await self._clock.idle(_BUSY_CHECK * rate)
 
     async def _yield_to_others(self) -> None:
         """Wait while turns of the event loop take long: Events have the lowest priority."""

@@ -38,7 +38,7 @@ def test_pods_wait_until_the_scheduler_admits_the_pod_group() -> None:
     world.run_until_stable()
     assert list(world.pods()) == ["job-t-0", "job-t-1", "job-t-2"]
     assert world.job().status.pending == 0, "the write that enters Running will have the counts"
-    assert world.pass_time(5).job().status.pending == 3
+    assert world.pass_time(15).job().status.pending == 3
     assert not world.timers
 
 
@@ -352,7 +352,7 @@ def test_counts_of_a_job_that_does_not_start_are_written_after_a_delay() -> None
     world = World()
     world.submit(spec(task(replicas=3)))
     world.run_until_stable()
-    world.pass_time(4.9)
+    world.pass_time(14.9)
     assert statuses(world) == ["Pending"]
     world.pass_time(0.1)
     assert statuses(world) == ["Pending pending 3"]
@@ -367,7 +367,7 @@ def test_a_crash_during_the_delay_of_counts_loses_no_pod() -> None:
     world.submit(spec(task(replicas=3)))
     world.run_until_stable()
     world.crash()
-    world.run_until_stable().pass_time(5)
+    world.run_until_stable().pass_time(15)
     assert len(world.pods()) == 3
     assert statuses(world)[-1] == "Pending pending 3"
     assert not world.collisions

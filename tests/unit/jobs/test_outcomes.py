@@ -21,7 +21,7 @@ def test_a_conflicting_status_is_computed_again_from_the_newer_job_and_never_res
         effect.resource_version for effect in world.writes if isinstance(effect, Patch) and effect.resource == JOBS
     ]
     assert len(versions) == len(set(versions))
-    assert world.pass_time(5).job().status.pending == 1
+    assert world.pass_time(15).job().status.pending == 1
     assert not world.timers, "a conflict needs no back-off: the newer job is on its way"
 
 

@@ -120,7 +120,7 @@ def test_a_pod_that_a_restart_replaces_anyway_is_no_eviction(killed: bool) -> No
     world.run_until_stable()
     assert world.asked == ["PodEvicted job-t-0"]
     assert world.job().status.state.phase == "Pending"
-    assert not world.pass_time(5).timers
+    assert not world.pass_time(15).timers
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -195,16 +195,28 @@ async def test_normal_events_share_a_limit_and_warnings_pass_it() -> None:
 
 
 async def test_events_wait_while_other_requests_are_in_flight_but_not_without_end() -> None:
+    """A Warning waits two seconds, a Normal Event half a minute, and half a second after the last of these requests."""
     busy = True
     bench = Bench(options=RecorderOptions(busy=lambda: busy))
-    bench.recorder.record(event(JOB, "Normal", "Same", "again"))
-    assert await bench.written(0) == []
-    bench.recorder.record(event(CRON, "Normal", "Same", "again"))
+    for regarding, type_ in ((CRON, "Normal"), (JOB, "Warning"), (JOB, "Normal")):
+        bench.recorder.record(event(regarding, type_, "Same", "again"))
     running = asyncio.ensure_future(bench.recorder.run())
-    for _ in range(60):
-        bench.clock.time += 0.05
-        for _ in range(10):
-            await asyncio.sleep(0)
+
+    async def written_after(seconds: float) -> list[str]:
+        for _ in range(round(seconds / 0.05)):
+            bench.clock.time += 0.05
+            for _ in range(10):
+                await asyncio.sleep(0)
+        return [f"{call.body['type']} {call.body['involvedObject']['name']}" for call in bench.transport.calls]
+
+    assert await written_after(1.9) == []
+    assert await written_after(0.2) == ["Warning j"]
+    assert await written_after(27.8) == ["Warning j"]
+    assert await written_after(0.2) == ["Warning j", "Normal c", "Normal j"]
+    bench.recorder.record(event(JOB, "Normal", "Other", "later"))
+    await written_after(5)
+    busy = False
+    assert len(await written_after(0.4)) == 3
+    assert len(await written_after(0.2)) == 4
     running.cancel()
     await asyncio.wait([running])
-    assert [call.body["involvedObject"]["name"] for call in bench.transport.calls] == ["c"]

@@ -111,8 +111,10 @@ COUNT_DELAY_PER_POD, MIN_COUNT_DELAY, MAX_COUNT_DELAY = 0.0005, 0.05, 2.0
 """Seconds of delay per pod, and its limits. The pods of a gang start and end at nearly the same time."""
 STARTING_FACTOR, MAX_STARTING_DELAY = 10.0, 2.0
 """Factor and limit of the delay while the pods of a Pending job start: the write that enters Running has all counts."""
-CREATED_FACTOR, MAX_CREATED_DELAY = 100.0, 5.0
+CREATED_FACTOR, MAX_CREATED_DELAY = 300.0, 15.0
 """The same while none of its pods has started."""
+MAX_FOLDED_DELAY = 5.0
+"""Limit of the delay in which pods are folded without a plan: the first one that starts may be among them."""
 _PHASES_AFTER_PENDING = frozenset({"Running", "Succeeded", "Failed"})
 
 
@@ -134,7 +136,9 @@ def new_count_delay(context: ReconcileContext, stored: StoredState, phase: JobPh
     A delayed action about a pending pod ends with the pod's pending phase, which may be written later; others may not.
     """
     seconds = (
-        _count_delay(context.pod_summary.total) if phase is not JobPhase.PENDING else starting_count_delay(context)
+        _count_delay(context.pod_summary.total)
+        if phase is not JobPhase.PENDING
+        else min(MAX_FOLDED_DELAY, starting_count_delay(context))
     )
     waiting = stored.hold or any(entry.cause != JobEvent.POD_PENDING for entry in stored.delayed)
     if waiting or not seconds:

@@ -69,7 +69,7 @@ class StateOptions:
 
 COUNT_WRITES_BURST = 20.0
 """Writes of mere counts of PodGroups that are sent at once."""
-COUNT_WRITES_PER_PERIOD, QUIET_COUNT_WRITES_PER_PERIOD, QUIET_PERIODS = 5.0, 50.0, 5.0
+COUNT_WRITES_PER_PERIOD, QUIET_COUNT_WRITES_PER_PERIOD, QUIET_PERIODS = 1.0, 50.0, 5.0
 """Such writes per period while tasks are placed, and once none was placed for so many periods."""
 
 
