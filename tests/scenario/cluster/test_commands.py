@@ -39,7 +39,7 @@ def _write(directory: Path, name: str, text: str) -> str:
         (["up", "--controllers", "*,-job-controler"], "", 2, 'no controller "job-controler"; did you mean'),
         (["up", "--data", "file"], "not a directory", 2, "choose another directory with --data"),
         (["up", "--speed", "nan"], "", 2, "'nan' is not a number from 0.01 on"),
-        (["up", "--kubelet-lag", "inf"], "", 2, "--kubelet-lag: "inf" is not a number of seconds"),
+        (["up", "--kubelet-lag", "inf"], "", 2, '--kubelet-lag: "inf" is not a number of seconds'),
         (
             ["up", "--memory", "--data", "file"],
             "a file",
