@@ -5,6 +5,8 @@ SEED := $(shell date +%s)
 TIMES := 20
 TESTS := tests
 LOCALCLUSTER_TESTS := tests/localcluster tests/contract tests/soak
+# Three for two cores: a fifth of the time goes to tests that wait for another process.
+PARALLEL := -n 3 --dist worksteal
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
@@ -48,17 +50,17 @@ layers: $(VENV)/.dev  ## import-linter contracts
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev  ## pytest
-	$(BIN)/pytest -n 2 -q
+	$(BIN)/pytest $(PARALLEL) -q
 
 test-core: $(VENV)/.dev  ## pytest without the tests of volcanoio/localcluster
-	$(BIN)/pytest -n 2 -q $(addprefix --ignore=,$(LOCALCLUSTER_TESTS))
+	$(BIN)/pytest $(PARALLEL) -q $(addprefix --ignore=,$(LOCALCLUSTER_TESTS))
 
 test-localcluster: $(VENV)/.dev  ## pytest, only the tests of volcanoio/localcluster
-	$(BIN)/pytest -n 2 -q $(LOCALCLUSTER_TESTS)
+	$(BIN)/pytest $(PARALLEL) -q $(LOCALCLUSTER_TESTS)
 
 proof: $(VENV)/.dev  ## Every property test on new random examples, 20 times as many (hours); SEED=n repeats a run
 	@echo "property tests on new examples: make proof SEED=$(SEED) repeats this run"
-	@VOLCANOIO_EXAMPLES=new VOLCANOIO_EXAMPLES_TIMES=$(TIMES) $(BIN)/pytest -n 2 -q --timeout=0 -m hypothesis \
+	@VOLCANOIO_EXAMPLES=new VOLCANOIO_EXAMPLES_TIMES=$(TIMES) $(BIN)/pytest $(PARALLEL) -q --timeout=0 -m hypothesis \
 		--hypothesis-seed=$(SEED) $(TESTS) || { echo "make proof SEED=$(SEED) repeats this failure"; exit 1; }
 
 $(VENV)/.fuzz: pyproject.toml $(VENV)/.dev
