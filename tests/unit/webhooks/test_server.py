@@ -29,7 +29,7 @@ from volcanoio.runtime.webhooks import admission_review, reviewer
 from volcanoio.runtime.webhooks.admission_review import DecodedReview
 from volcanoio.runtime.webhooks.certificates import create, load_into
 from volcanoio.runtime.webhooks.paths import DEFAULT_PATHS, PathError, parse_paths
-from volcanoio.runtime.webhooks.server import LARGE, MOST_LARGE
+from volcanoio.runtime.webhooks.server import LARGE, MOST_LARGE, review_seconds
 
 PLUGINS = {plugin.name: plugin for plugin in (MpiPlugin, SshPlugin, SvcPlugin)}
 GATE = "scheduling.volcano.sh/queue-allocation-gate"
@@ -255,6 +255,14 @@ async def test_a_body_that_does_not_arrive_ends_and_frees_its_place(monkeypatch:
         await reading.readuntil(b"admission has no answer in time; try again")
         writing.close()
         assert (await server.review("/jobs/validate", kinds.JOB, job(queue="q")))["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "seconds"),
+    [("10s", 9.0), ("0.1s", 0.9), ("1h", 9.0), ("", 9.0), ("nan", 9.0), ("inf", 27.0), ("-inf", 0.9), ("600s", 27.0)],
+)
+def test_a_review_takes_a_part_of_the_api_servers_timeout(timeout: str, seconds: float) -> None:
+    assert review_seconds(timeout) == pytest.approx(seconds)
 
 
 async def broken(call: Call) -> Response:

@@ -11,6 +11,7 @@ and the event loop also answers the health checks.
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -100,7 +101,7 @@ class WebhookServer:
             text = f"content type {request.content_type} is not supported; send application/json"
             return web.Response(status=415, text=text), "invalid"
         try:
-            with anyio.fail_after(_limit(request.query.get("timeout", ""))):
+            with anyio.fail_after(review_seconds(request.query.get("timeout", ""))):
                 async with self._reviews:
                     with anyio.fail_after(BODY_SECONDS):
                         body = await request.read()
@@ -154,10 +155,12 @@ def _object(decoded: DecodedReview) -> str:
     return f"{asked.resource} {asked.namespace}/{asked.name}"
 
 
-def _limit(text: str) -> float:
+def review_seconds(text: str) -> float:
     """Return the seconds for a review, from the API server's `timeout` parameter such as `10s`."""
     try:
         seconds = float(text.removesuffix("s"))
     except ValueError:
+        seconds = math.nan
+    if math.isnan(seconds):
         seconds = TIMEOUT_SECONDS
     return min(max(seconds, 1.0), 30.0) * _MARGIN
