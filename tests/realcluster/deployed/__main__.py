@@ -45,9 +45,11 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help=f"write the record to {RESULTS}")
     parser.add_argument("--keep", type=Path, help="keep everything in this directory, which must not exist")
     arguments, rest = parser.parse_known_args()
+    if arguments.keep and arguments.keep.absolute().is_relative_to("/tmp"):
+        parser.error("--keep: pods mount an empty directory over /tmp; choose a directory elsewhere")
     try:
         binaries = find()
-        # Not under /tmp, over which pods mount an empty directory: scripts of an environment name it by its path.
+        # Not under /tmp for the same reason: scripts of an environment name it by its path.
         cache().parents[2].mkdir(parents=True, exist_ok=True)
         directory = arguments.keep or Path(tempfile.mkdtemp(prefix="deployed-", dir=cache().parents[2]))
         directory.mkdir(exist_ok=True)
