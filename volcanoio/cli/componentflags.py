@@ -331,6 +331,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("enable-queue-allocated-pods-check", BOOL, "false", "Refuse the deletion of a queue that has pods.",
          f"webhooks {_LOCAL}"),
     Flag("max-queue-depth", DEPTH, "5", "Maximum depth of the tree of queues.", f"webhooks {_LOCAL}"),
+    Flag("shutdown-delay-duration", DURATION, "5s", "Time for which it still answers after SIGTERM.", "webhooks"),
     Flag("enable-root-queue-protection", BOOL, "true", "Refuse changes of the root queue.", "webhooks"),
     # Endpoints
     Flag("listen-address", ADDRESS, ":8080", "Address of /metrics.", _LEADING, defaults={"controllers": ":8081"}),

@@ -157,6 +157,7 @@ def run_webhooks(**given: Any) -> int:
             certificate_files=files and (files.certificate, files.key, files.authority),
             admission_conf=given["admission_conf"],
             graceful_shutdown_time=given["graceful_shutdown_time"],
+            shutdown_delay=given["shutdown_delay_duration"],
         )
 
         def build(transport: Transport, probe: PrometheusProbe, _leader: Leadership | None) -> WebhookManager:

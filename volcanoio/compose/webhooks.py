@@ -49,6 +49,7 @@ class WebhookSettings:
       made, renewed and kept in the Secret `secret` of the target's namespace
     - `admission_conf`: the file of `--admission-conf` with resource groups, reloaded when it changes
     - `graceful_shutdown_time`: seconds for reviews in progress at the end
+    - `shutdown_delay`: seconds for which it still answers when it is to end, so that nobody calls it any more then
     """
 
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
@@ -59,6 +60,7 @@ class WebhookSettings:
     secret: str = "volcano-admission-secret"
     admission_conf: Path | None = None
     graceful_shutdown_time: float = 30.0
+    shutdown_delay: float = 0.0
 
 
 class WebhookManager:
@@ -136,7 +138,12 @@ class WebhookManager:
         await self._registration.registered()
 
     async def drain(self) -> None:
-        """Accept no more connections, and return once reviews in progress are answered."""
+        """Answer for `shutdown_delay` more, then accept no connections, and return once all reviews are answered.
+
+        The Service loses its endpoint when the pod is deleted; nodes and API servers learn of that a moment later.
+        """
+        self._server.retire()
+        await self._clock.sleep(self._settings.shutdown_delay)
         await self._server.stop()
 
     def busy_for(self) -> float:

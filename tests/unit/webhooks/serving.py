@@ -49,6 +49,7 @@ class Hooks:
     transport: ScriptedTransport
     reviewer: AdmissionReviewer
     session: aiohttp.ClientSession = field(repr=False)
+    server: WebhookServer = field(repr=False)
 
     async def post(self, path: str, body: bytes, content_type: str = "application/json") -> tuple[int, bytes]:
         headers = {"Content-Type": content_type}
@@ -104,6 +105,6 @@ async def hooks(settings: AdmissionSettings | None = None, rights: RightsSource 
     port = await server.start("127.0.0.1", 0, context)
     try:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting(held))) as session:
-            yield Hooks(f"https://localhost:{port}", held, context, transport, reviewer, session)
+            yield Hooks(f"https://localhost:{port}", held, context, transport, reviewer, session, server)
     finally:
         await server.stop()

@@ -15,6 +15,7 @@ from volcanoio.compose.local import install_crds
 from volcanoio.compose.webhooks import WebhookManager, WebhookSettings
 from volcanoio.engine.admission.resource_groups import AdmissionConfError
 from volcanoio.kube.client import Client
+from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.errors import ApiError
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
@@ -38,8 +39,10 @@ def job(name: str, **spec: Any) -> Manifest:
 
 
 @asynccontextmanager
-async def cluster(**settings: Any) -> AsyncIterator[tuple[Client, PrometheusProbe]]:
-    """An API server that calls a webhook manager, and the manager's metrics."""
+async def cluster(
+    clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[tuple[Client, PrometheusProbe, WebhookManager]]:
+    """An API server that calls a webhook manager, the manager's metrics, and the manager."""
     async with ApiServer.open(None).running() as api:
         transport = InProcessTransport(api)
         await install_crds(transport)
@@ -48,7 +51,10 @@ async def cluster(**settings: Any) -> AsyncIterator[tuple[Client, PrometheusProb
             if name not in {each.metadata.name for each in await client.list(kinds.NAMESPACE)}:
                 await client.create(kinds.NAMESPACE, {"metadata": {"name": name}})
         manager = WebhookManager(
-            transport, settings=WebhookSettings(port=0, listen_address="127.0.0.1", **settings), probe=probe
+            transport,
+            settings=WebhookSettings(port=0, listen_address="127.0.0.1", **settings),
+            clock=clock,
+            probe=probe,
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(manager.run)
@@ -57,14 +63,39 @@ async def cluster(**settings: Any) -> AsyncIterator[tuple[Client, PrometheusProb
             service = {"metadata": {**metadata, "namespace": "volcano-system"}, "spec": {"ports": [{"port": 443}]}}
             await client.create(kinds.SERVICE, service)
             await manager.ready()
-            yield client, probe
+            yield client, probe, manager
             tasks.cancel_scope.cancel()
+
+
+class HeldClock(WallClock):
+    """A clock whose sleep of five seconds ends when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asleep, self.wakes = anyio.Event(), anyio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds == 5.0:
+            self.is_asleep.set()
+            await self.wakes.wait()
+        else:
+            await super().sleep(seconds)
+
+
+async def test_a_manager_that_ends_answers_until_its_service_has_forgotten_it() -> None:
+    clock = HeldClock()
+    async with cluster(clock, shutdown_delay=5.0) as (client, _, manager), anyio.create_task_group() as tasks:
+        tasks.start_soon(manager.drain)
+        await clock.is_asleep.wait()
+        stored = await client.create(kinds.QUEUE, {"metadata": {"name": "late"}, "spec": {"weight": 0}})
+        assert stored["spec"]["weight"] == 1
+        clock.wakes.set()
 
 
 async def test_an_api_server_defaults_and_validates_by_webhook(tmp_path: Path) -> None:
     conf = tmp_path / "volcano-admission.conf"
     conf.write_text(CONF)
-    async with cluster(admission_conf=conf) as (client, probe):
+    async with cluster(admission_conf=conf) as (client, probe, _):
         await client.create(kinds.QUEUE, {"metadata": {"name": "q"}, "spec": {}})
         stored = await client.create(kinds.JOB, job("a", queue="q"))
         assert (stored["spec"]["minAvailable"], stored["spec"]["tasks"][0]["name"]) == (2, "default0")
@@ -83,7 +114,7 @@ async def test_an_api_server_defaults_and_validates_by_webhook(tmp_path: Path) -
 
 
 async def test_without_the_server_our_kinds_and_pods_are_refused_and_foreign_pods_are_not() -> None:
-    async with cluster() as (client, _):
+    async with cluster() as (client, _, _):
         path = kinds.SERVICE.path("volcano-system", "volcano-admission-service")
         body = msgspec.json.encode({"metadata": {"annotations": {LOCAL: "127.0.0.1:1"}}})
         transport = client.transport

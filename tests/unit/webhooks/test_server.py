@@ -294,6 +294,24 @@ async def test_a_renewed_certificate_serves_new_connections_and_open_ones_stay()
             assert answer.status == 200
 
 
+async def test_a_retiring_server_answers_new_connections_and_keeps_none() -> None:
+    async with hooks() as server:
+        url = urlsplit(server.url)
+        reading, writing = await asyncio.open_connection(url.hostname, url.port, ssl=trusting(server.held))
+        body = review_body(kinds.QUEUE, named({}))
+        head = "POST /queues/mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        writing.write(request)
+        assert b"200" in await reading.readline()
+        server.server.retire()
+        assert b"Connection: close" not in await reading.read()  # ends: the idle connection is closed
+        writing.close()
+        reading, writing = await asyncio.open_connection(url.hostname, url.port, ssl=trusting(server.held))
+        writing.write(request)
+        assert b"Connection: close" in await reading.read()
+        writing.close()
+
+
 def test_paths_are_volcanos() -> None:
     text = "/jobs/mutate, /jobs/validate,/jobs/mutate"
     assert [row.path for row in parse_paths(text)] == ["/jobs/mutate", "/jobs/validate"]

@@ -58,6 +58,9 @@ class WebhookServer:
     ) -> None:
         self._reviewer = reviewer
         self._probe = probe or NoProbe()
+        self._is_retiring = False
+        self._answering: set[object] = set()
+        """Connections with a request that has no answer yet."""
         app = web.Application(client_max_size=MAX_BODY)
         for row in paths:
             app.router.add_post(row.path, self._handler(row))
@@ -70,6 +73,14 @@ class WebhookServer:
         site = web.TCPSite(self._runner, host or None, port, ssl_context=context)
         await site.start()
         return int(self._runner.addresses[0][1])
+
+    def retire(self) -> None:
+        """Close connections that are idle, and all others after their answer; new ones are still served."""
+        self._is_retiring = True
+        if isinstance(server := self._runner.server, web.Server):
+            for connection in server.connections:
+                if connection not in self._answering:
+                    connection.force_close()
 
     async def stop(self) -> None:
         """Stop listening, and return once reviews in progress are answered and all connections are closed.
@@ -87,8 +98,14 @@ class WebhookServer:
 
     def _handler(self, row: WebhookPath) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            begun = time.perf_counter()
-            response, result = await self._answer(row, request)
+            begun, connection = time.perf_counter(), request.protocol
+            self._answering.add(connection)
+            try:
+                response, result = await self._answer(row, request)
+            finally:
+                self._answering.discard(connection)
+            if self._is_retiring:
+                response.force_close()
             self._probe.count(REQUESTS, path=row.path, result=result)
             self._probe.observe(DURATION, time.perf_counter() - begun, path=row.path)
             return response

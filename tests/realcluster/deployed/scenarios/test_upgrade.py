@@ -272,7 +272,10 @@ def test_objects_and_running_pods_outlive_the_switch_and_the_way_back(scenario: 
     }
     assert images.keys() == set(COMPONENTS)
     assert all("volcanosh/" in image for image in images.values())
-    world.until(lambda: len(world.get("pods", namespace=NAMESPACE)["items"]) == len(COMPONENTS), "Volcano has its pods")
+    # Helm may create service accounts after Deployments; their controller then waits up to twice as long as that took.
+    world.until(
+        lambda: len(world.get("pods", namespace=NAMESPACE)["items"]) == len(COMPONENTS), "Volcano has its pods", 150
+    )
     ours = "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles"
     assert world.kubectl("get", ours, "-o", "name", "-l", "app.kubernetes.io/name=volcanoio") == ""
     assert lost(world, namespace, before) == []
