@@ -10,7 +10,7 @@ PARALLEL := -n 3 --dist worksteal
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients format crds rbac deploy metrics flags wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients format crds rbac deploy metrics flags codes wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -110,6 +110,9 @@ metrics: $(VENV)/.dev  ## Regenerate the tables of docs/metrics.md from the cata
 
 flags: $(VENV)/.dev  ## Regenerate the tables of docs/flags.md from the table of flags
 	$(BIN)/python -m tests.architecture.flags_page
+
+codes: $(VENV)/.dev  ## Regenerate the table of docs/why-a-job-waits.md from the codes
+	$(BIN)/python -m tests.architecture.codes_page
 
 wheel: $(VENV)/.dev  ## Build the wheel
 	$(BIN)/python -m build --wheel --outdir dist

@@ -100,7 +100,6 @@ class Served(World):
             result = self._once(opening, budget)
             if not result.questions:
                 self.decisions.extend(self.last)
-                self.snapshot = result.snapshot
                 self.now += self.period
                 return result
             for question in result.questions:
@@ -114,7 +113,7 @@ class Served(World):
                 self.fold(answer)
 
     def _once(self, opening: CycleOpened, budget: Budget | None) -> CycleResult:
-        steps = run_cycle(self.state, self.profile, opening, budget=budget, with_snapshot=True)
+        steps = run_cycle(self.state, self.profile, opening, budget=budget, inspect=self.inspect)
         while True:
             try:
                 self.last.extend(next(steps).decisions)

@@ -1,7 +1,7 @@
 """`volcanoio`: the command, its subcommands and their options.
 
 Only click declarations are here. Each command imports its implementation when it runs (`serving`, `demo`,
-`simulation`, `linting`, `nodes`), so that `--help` and `version` start fast; a test checks this.
+`simulation`, `why`, `linting`, `nodes`), so that `--help` and `version` start fast; a test checks this.
 """
 
 from __future__ import annotations
@@ -82,6 +82,45 @@ def simulate(**given: Any) -> int:
     from volcanoio.cli.simulation import run_simulate
 
     return run_simulate(**given)
+
+
+@click.command(short_help="Show why a job, pod or queue waits, and what would help.")
+@click.argument("target", metavar="NAME|KIND/NAME")
+@click.option("-n", "--namespace", default="default", help="Namespace of the job or pod.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=_INPUT,
+    multiple=True,
+    metavar="STATE",
+    help="Read this state, as `simulate` does, instead of a cluster.",
+)
+@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.option(
+    "--conf",
+    "--scheduler-conf",
+    "conf",
+    type=_INPUT,
+    help="The scheduler's configuration; else that of the cluster's ConfigMap, else Volcano's default.",
+)
+@click.option(
+    "--remedies/--no-remedies", default=True, help="Whether to search what would help; takes most of the time."
+)
+@click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
+@click.option(
+    "--now", metavar="TIME", help="Time of the state, such as 2026-01-01T00:00:00Z; by default that of the clock."
+)
+@flags("simulate")
+def why(**given: Any) -> int:
+    """Show why a job, PodGroup, pod or queue waits: a code, the evidence, and the smallest changes that would help.
+
+    The state of a cluster, or of files, is read and decided anew on this machine; nothing is changed. Every change that
+    is listed was tried on a copy of that state.
+    """
+    from volcanoio.cli.why import run_why
+
+    return run_why(**given)
 
 
 @click.group(short_help="Check configurations, and generate files from them.")
@@ -403,6 +442,7 @@ volcanoio.add_command(node)
 volcanoio.add_command(config)
 volcanoio.add_command(plugin)
 volcanoio.add_command(simulate)
+volcanoio.add_command(why)
 
 
 def main() -> None:

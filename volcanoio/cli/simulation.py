@@ -6,7 +6,7 @@ printed as one line.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from volcanoio.compose.simulate import SimulateOptions, simulate
 from volcanoio.compose.state_files import StateError
 from volcanoio.engine.scheduling.cluster.state import StateOptions
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
+from volcanoio.engine.scheduling.config.yaml_nodes import Problem
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
@@ -59,33 +60,46 @@ def table(offline: Offline) -> str:
 def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **given: Any) -> int:
     """Simulate and print; returns the exit code. Raises CommandError."""
     tune_garbage_collector()
-    flags = SchedulerFlags.take(given)
-    with _command_errors(conf):
-        options = SimulateOptions(
-            files=[_source(path) for path in files],
-            configuration=_text(conf),
-            cycles=given["cycles"],
-            state=StateOptions(
-                scheduler_names=frozenset(given["scheduler_name"]),
-                default_queue=flags.default_queue,
-                feature_gates=flags.feature_gates,
-                scope=flags.scope,
-            ),
-            period=flags.period,
-            now=_moment(given["now"]),
-            ignore_unavailable=given["ignore_unavailable_plugins"],
-            plugins_dirs=given["plugins_dir"],
-        )
+    with command_errors(conf):
+        options, said = options_of(given, files=files, configuration=text_of(conf), cycles=given["cycles"])
         simulation = simulate(options)
-    for warning in simulation.warnings:
-        print(f"warning: {conf}: {warning}" if conf else f"warning: {warning}", file=sys.stderr)
-    for note in (*flags.notes, *simulation.notes):
-        print(f"note: {note}", file=sys.stderr)
+    print_notes(conf, simulation.warnings, (*said, *simulation.notes))
     if output == "json":
         print(msgspec.json.encode(simulation.offline.outcome()).decode(), flush=True)
     else:
         print(table(simulation.offline), flush=True)
     return ExitCode.OK
+
+
+def options_of(
+    given: dict[str, Any], *, files: Sequence[Path], configuration: str | None, cycles: int = 1
+) -> tuple[SimulateOptions, tuple[str, ...]]:
+    """Return the options from the command's flags, and notes about flags without effect."""
+    flags = SchedulerFlags.take(given)
+    options = SimulateOptions(
+        files=[_source(path) for path in files],
+        configuration=configuration,
+        cycles=cycles,
+        state=StateOptions(
+            scheduler_names=frozenset(given["scheduler_name"]),
+            default_queue=flags.default_queue,
+            feature_gates=flags.feature_gates,
+            scope=flags.scope,
+        ),
+        period=flags.period,
+        now=_moment(given["now"]),
+        ignore_unavailable=given["ignore_unavailable_plugins"],
+        plugins_dirs=given["plugins_dir"],
+    )
+    return options, flags.notes
+
+
+def print_notes(conf: Path | None, warnings: Iterable[Problem], said: Iterable[str]) -> None:
+    """Print the warnings about a configuration, and notes, to stderr."""
+    for warning in warnings:
+        print(f"warning: {conf}: {warning}" if conf else f"warning: {warning}", file=sys.stderr)
+    for note in said:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _moment(text: str | None) -> float | None:
@@ -104,7 +118,8 @@ def _source(path: Path) -> Path | tuple[str, bytes]:
     return path if str(path) != "-" else ("stdin", sys.stdin.buffer.read())
 
 
-def _text(path: Path | None) -> str | None:
+def text_of(path: Path | None) -> str | None:
+    """Return the text of a configuration file; raises UsageError."""
     if path is None:
         return None
     try:
@@ -116,7 +131,7 @@ def _text(path: Path | None) -> str | None:
 
 
 @contextmanager
-def _command_errors(conf: Path | None) -> Iterator[None]:
+def command_errors(conf: Path | None) -> Iterator[None]:
     """Convert errors of state, configuration and plugins to CommandErrors."""
     try:
         yield

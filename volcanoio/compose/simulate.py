@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from volcanoio.compose.state_files import State, read_state, usage_facts
+from volcanoio.compose.state_files import NodeMetrics, State, read_state, usage_facts
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState, StateOptions
-from volcanoio.engine.scheduling.config.configuration import Configuration, default_text, parse
+from volcanoio.engine.scheduling.config.configuration import default_text, parse
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
 from volcanoio.engine.scheduling.offline.offline import Offline
@@ -52,43 +52,55 @@ class Simulation:
     warnings: tuple[Problem, ...] = ()
 
 
+class Simulator:
+    """Builds schedulers with the same options, each with its own plugins; `warnings` about the configuration.
+
+    `reads` are the kinds that a scheduler with this configuration reads. Raises ConfigurationError for the
+    configuration, PluginError and MountError for plugins.
+    """
+
+    def __init__(self, options: SimulateOptions) -> None:
+        self.options = options
+        self.now = time.time() if options.now is None else options.now
+        registry = discover(plugins_dirs=options.plugins_dirs)
+        self.configuration = parse(
+            default_text() if options.configuration is None else options.configuration,
+            actions=registry.names(entrypoints.ACTIONS),
+            plugins=registry.names(entrypoints.SCHEDULER_PLUGINS),
+            ignore_unavailable=options.ignore_unavailable,
+        )
+        self.warnings = self.configuration.warnings
+        # only the plugins and actions that it names are imported
+        named = {option.name for tier in self.configuration.tiers for option in tier.plugins}
+        self._plugins = {name: registry.get(entrypoints.SCHEDULER_PLUGINS, name).factory for name in named}
+        self._actions = {name: registry.get(entrypoints.ACTIONS, name).factory for name in self.configuration.actions}
+        wanted = self._profile().watches.union(REQUIRED_RESOURCES)
+        self.reads = frozenset(kind for kind in kinds.ALL if kind.resource in wanted)
+
+    def build(self, objects: Sequence[ApiObject], usage: Sequence[NodeMetrics] = ()) -> Offline:
+        """Return a scheduler that has read these objects and that usage of nodes, and has run no cycle yet."""
+        offline = Offline(ClusterState(self.options.state), self._profile(), now=self.now, period=self.options.period)
+        offline.load([*_default_queue(objects, self.options), *objects])
+        nodes = [obj for obj in objects if isinstance(obj, Node)]
+        if (busy := usage_facts(usage, nodes, now=self.now, every=USAGE_INTERVAL)) is not None:
+            offline.fold(busy)
+        offline.age()
+        return offline
+
+    def _profile(self) -> Profile:
+        return Profile.build(self.configuration, self._plugins, self._actions)
+
+
 def simulate(options: SimulateOptions) -> Simulation:
     """Read the state and run the cycles.
 
     Raises StateError for the state, ConfigurationError for the configuration, PluginError and MountError for plugins.
     """
-    configuration, profile = _profile(options)
-    cluster = ClusterState(options.state)
-    wanted = profile.watches.union(REQUIRED_RESOURCES)
-    state = read_state(options.files, frozenset(kind for kind in kinds.ALL if kind.resource in wanted))
-    objects = state.objects
-    result = Simulation(
-        Offline(cluster, profile, now=time.time() if options.now is None else options.now, period=options.period),
-        _notes(state, objects, options),
-        configuration.warnings,
-    )
-    result.offline.load([*_default_queue(objects, options), *objects])
-    nodes = [obj for obj in objects if isinstance(obj, Node)]
-    if (busy := usage_facts(state.usage, nodes, now=result.offline.now, every=USAGE_INTERVAL)) is not None:
-        result.offline.fold(busy)
-    result.offline.age()
-    result.offline.run(options.cycles)
-    return result
-
-
-def _profile(options: SimulateOptions) -> tuple[Configuration, Profile]:
-    """Build the configuration's profile; imports only the plugins and actions that it names."""
-    registry = discover(plugins_dirs=options.plugins_dirs)
-    configuration = parse(
-        default_text() if options.configuration is None else options.configuration,
-        actions=registry.names(entrypoints.ACTIONS),
-        plugins=registry.names(entrypoints.SCHEDULER_PLUGINS),
-        ignore_unavailable=options.ignore_unavailable,
-    )
-    named = {option.name for tier in configuration.tiers for option in tier.plugins}
-    plugins = {name: registry.get(entrypoints.SCHEDULER_PLUGINS, name).factory for name in named}
-    actions = {name: registry.get(entrypoints.ACTIONS, name).factory for name in configuration.actions}
-    return configuration, Profile.build(configuration, plugins, actions)
+    simulator = Simulator(options)
+    state = read_state(options.files, simulator.reads)
+    offline = simulator.build(state.objects, state.usage)
+    offline.run(options.cycles)
+    return Simulation(offline, notes(state, options), simulator.warnings)
 
 
 def _default_queue(objects: Sequence[ApiObject], options: SimulateOptions) -> list[ApiObject]:
@@ -101,18 +113,18 @@ def _default_queue(objects: Sequence[ApiObject], options: SimulateOptions) -> li
     return [Queue(metadata=meta, spec=QueueSpec(weight=1, reclaimable=True), status=QueueStatus(state=QueueState.OPEN))]
 
 
-def _notes(state: State, objects: Sequence[ApiObject], options: SimulateOptions) -> list[str]:
+def notes(state: State, options: SimulateOptions) -> list[str]:
     """Return warnings for the user about the state."""
-    notes = []
+    said = []
     if state.ignored:
         counted = ", ".join(f"{kind} ({count})" for kind, count in sorted(state.ignored.items()))
-        notes.append(f"ignored, as nothing here reads them: {counted}")
+        said.append(f"ignored, as nothing here reads them: {counted}")
     if state.passed:
-        notes.append(
+        said.append(
             f"not read, because their names do not end in .yaml, .yml or .json: {', '.join(map(str, state.passed))}"
         )
-    pods = [obj for obj in objects if isinstance(obj, Pod)]
+    pods = [obj for obj in state.objects if isinstance(obj, Pod)]
     if pods and not any(pod.spec.scheduler_name in options.state.scheduler_names for pod in pods):
         wanted = ", ".join(sorted(options.state.scheduler_names))
-        notes.append(f"no pod has spec.schedulerName {wanted}: there is nothing to schedule; see --scheduler-name")
-    return notes
+        said.append(f"no pod has spec.schedulerName {wanted}: there is nothing to schedule; see --scheduler-name")
+    return said

@@ -58,6 +58,26 @@ def format_amount(name: str, amount: int) -> str:
     return str(amount) if name == PODS else quantity.format_milli(amount)
 
 
+_BYTES = frozenset({MEMORY, "ephemeral-storage"})
+
+
+def amount_text(name: str, amount: float) -> str:
+    """Return an amount in scheduling units for people: `38.4`, `153.6Gi`."""
+    if name == PODS:
+        return str(int(amount))
+    if name != MEMORY:
+        amount /= 1000
+    if name in _BYTES or name.startswith("hugepages-"):
+        for unit, power in (("Ti", 4), ("Gi", 3), ("Mi", 2), ("Ki", 1)):
+            if amount >= 1024**power:
+                return f"{_decimal(amount / 1024**power)}{unit}"
+    return _decimal(amount)
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.3f}".rstrip("0").rstrip(".")
+
+
 def resource_list(values: Mapping[str, int]) -> dict[str, str]:
     """Return amounts as a ResourceList, sorted by name."""
     return {name: format_amount(name, values[name]) for name in sorted(values)}

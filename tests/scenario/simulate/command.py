@@ -1,4 +1,4 @@
-"""Running `volcanoio simulate` in a test: manifests in, its output out."""
+"""Running `volcanoio simulate`, or another command that reads a state, in a test: manifests in, its output out."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class Ended:
 class Simulate:
     """Runs the command on files of a directory."""
 
-    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str], command: str = "simulate") -> None:
         self.directory = directory
         self._capsys = capsys
+        self._command = command
 
     def file(self, name: str, content: str) -> Path:
         """A file of that content."""
@@ -48,7 +49,7 @@ class Simulate:
     def run(self, *arguments: str | Path) -> Ended:
         """The command with these arguments."""
         with pytest.raises(SystemExit) as end:
-            volcanoio.main(["simulate", *map(str, arguments)], prog_name="volcanoio")
+            volcanoio.main([self._command, *map(str, arguments)], prog_name="volcanoio")
         captured = self._capsys.readouterr()
         code = end.value.code
         return Ended(code if isinstance(code, int) else 0, captured.out, captured.err)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.queues.attributes import compute_real_capability
 from volcanoio_plugins.scheduling.queues.overcommit import Overcommit
 from volcanoio_plugins.scheduling.queues.proportion import Proportion, QueueRequest, compute_deserved
-from volcanoio_plugins.scheduling.queues.quantities import amount_text
 
 from tests.unit.scheduling_plugins.figures import Figures
 from tests.unit.scheduling_plugins.views import JobView, QueueData, make_shape, opened, session_of, tasks
 from volcanoio.framework.scheduling.verdicts import PERMIT, Vote
 from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model.resources import amount_text
 
 
 def claim(

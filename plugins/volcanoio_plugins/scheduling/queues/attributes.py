@@ -15,16 +15,9 @@ import msgspec
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import Verdict, reject
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Job, QueueView
-from volcanoio.model.resources import CPU, MEMORY, PODS
+from volcanoio.model.resources import CPU, MEMORY, PODS, amount_text
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.queues.quantities import (
-    TOLERANCE,
-    Quantities,
-    amount_text,
-    exceeding,
-    ordered,
-    shortage,
-)
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, exceeding, ordered, shortage
 
 QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
 """Codes of rejections."""

@@ -11,9 +11,10 @@ from volcanoio.framework.scheduling.points import Checkpoints
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Amounts, Job
+from volcanoio.model.resources import amount_text
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.queues.attributes import DemandSums, has_running_minimum, minimum, outstanding
-from volcanoio_plugins.scheduling.queues.quantities import amount_text, exceeding, shortage
+from volcanoio_plugins.scheduling.queues.quantities import exceeding, shortage
 
 DEFAULT_FACTOR = 1.2
 OVERUSED, INSUFFICIENT = "ClusterOverused", "ClusterInsufficient"

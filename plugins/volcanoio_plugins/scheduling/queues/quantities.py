@@ -11,7 +11,6 @@ from volcanoio.model.resources import CPU, MEMORY, PODS
 
 Quantities: TypeAlias = Mapping[str, int] | Mapping[str, float]
 
-_BYTES = frozenset({MEMORY, "ephemeral-storage"})
 TOLERANCE = 0.1
 """Two amounts that differ by less are equal."""
 
@@ -28,23 +27,6 @@ def exceeding(left: Quantities, limit: Quantities, demand: Quantities) -> list[s
     """
     over = [name for name, amount in demand.items() if amount > 0 and name != PODS and left[name] > limit.get(name, 0)]
     return ordered(over) if over else over
-
-
-def amount_text(name: str, amount: float) -> str:
-    """Format an amount for display: `38.4`, `153.6Gi`."""
-    if name == PODS:
-        return str(int(amount))
-    if name != MEMORY:
-        amount /= 1000
-    if name in _BYTES or name.startswith("hugepages-"):
-        for unit, power in (("Ti", 4), ("Gi", 3), ("Mi", 2), ("Ki", 1)):
-            if amount >= 1024**power:
-                return f"{_decimal(amount / 1024**power)}{unit}"
-    return _decimal(amount)
-
-
-def _decimal(number: float) -> str:
-    return f"{number:.3f}".rstrip("0").rstrip(".")
 
 
 def shortage(what: str, word: str, names: Iterable[str]) -> str:

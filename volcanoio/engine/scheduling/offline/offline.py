@@ -11,8 +11,11 @@ import msgspec
 
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, diagnose
+from volcanoio.engine.scheduling.offline.snapshot import CycleSnapshot, cycle_snapshot
 from volcanoio.engine.scheduling.session.context import Budget
-from volcanoio.engine.scheduling.session.cycle import CycleResult, CycleSnapshot, run_cycle
+from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework import effects
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import Change, Observed, Synced
@@ -75,6 +78,8 @@ class Offline:
         self.decisions: list[SchedulerEffect] = []
         self.last: list[SchedulerEffect] = []
         self.snapshot: CycleSnapshot | None = None
+        self._is_diagnosing = False
+        self._diagnoses: dict[str, Diagnosis] = {}
 
     def load(self, objects: Iterable[ApiObject]) -> None:
         """Add all existing objects, and mark their resources as listed."""
@@ -120,7 +125,7 @@ class Offline:
         """Run one cycle and advance time by a period; its decisions are in `last` and not carried out."""
         self.cycles += 1
         opening = CycleOpened(cycle=self.cycles, upto=0, seed=self.seed, at=self.now, period=self.period)
-        steps = run_cycle(self.state, self.profile, opening, budget=budget, with_snapshot=True)
+        steps = run_cycle(self.state, self.profile, opening, budget=budget, inspect=self.inspect)
         self.last = []
         while True:
             try:
@@ -128,9 +133,21 @@ class Offline:
             except StopIteration as end:
                 result = cast("CycleResult", end.value)
                 self.decisions.extend(self.last)
-                self.snapshot = result.snapshot
                 self.now += self.period
                 return result
+
+    def inspect(self, session: CycleSession) -> None:
+        """Keep what is asked of a session that has closed."""
+        self.snapshot = cycle_snapshot(session)
+        if self._is_diagnosing:
+            self._diagnoses = diagnose(session)
+
+    def diagnose(self) -> dict[str, Diagnosis]:
+        """Run one cycle and return why jobs wait; its decisions are in `last` and not carried out."""
+        self._is_diagnosing = True
+        self.cycle()
+        self._is_diagnosing = False
+        return self._diagnoses
 
     def run(self, cycles: int) -> None:
         """Run a number of cycles; apply the decisions of each before the next."""

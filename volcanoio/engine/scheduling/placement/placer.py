@@ -137,6 +137,10 @@ _FIRST = (CPU, MEMORY)
 """Resources whose fit errors come first."""
 
 
+REJECTED = "node(s) were rejected by a plugin"
+"""Reason of nodes that a filter rejects without one."""
+
+
 class FitErrorCounter:
     """Counts why a shape fits no node; the counts are valid for one cycle, and only while no row changes."""
 
@@ -174,7 +178,7 @@ class FitErrorCounter:
             feasibility = part.feasible(shape, columns, columns, range(size))
             for text, failing in feasibility.reasons:
                 count(text, failing)
-            count("node(s) were rejected by a plugin", ~feasibility.ok)
+            count(REJECTED, ~feasibility.ok)
         if idle_only:
             for name in names:
                 count(_insufficient_reason(shape, name), columns.idle(name) < shape.requests[name])
@@ -441,6 +445,20 @@ class Placer:
         if (table := self._score_tables.existing(shape)) is None or not table.is_prepared_in(self._cycle):
             table = self._score_table(shape)
         return self._fit_errors.errors(shape, table.plan, self._cycle, idle_only=idle_only)
+
+    def rejections(self, shape: Shape) -> list[tuple[str, NDArray[np.bool_]]]:
+        """Return each reason of the filters, free room aside, with the nodes that fail for it."""
+        columns, rows = self._columns, range(len(self._columns))
+        found = []
+        for part in self._score_table(shape).plan.applying_filters(self._cycle.rules):
+            feasibility = part.feasible(shape, columns, columns, rows)
+            unnamed = ~feasibility.ok
+            for text, failing in feasibility.reasons:
+                found.append((text, failing))
+                unnamed &= ~failing
+            if unnamed.any():
+                found.append((REJECTED, unnamed))
+        return found
 
     def _score_table(self, shape: Shape) -> ScoreTable:
         """Return the table for a shape, up to date with the columns."""

@@ -1,21 +1,18 @@
 """One scheduling cycle as a generator: open a session, run each action, close.
 
-When a cycle fails or is closed early, the decisions that it has not passed to the caller are undone. `CycleSnapshot`
-is a readable summary of the session at its close.
+When a cycle fails or is closed early, the decisions that it has not passed to the caller are undone.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.session.context import Budget, CycleStats
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.session.single_pods import SINGLE_PODS, place_single_pods
 from volcanoio.engine.scheduling.status.closing import close
-from volcanoio.engine.scheduling.status.explanation import STATUS_TITLES, UNSETTLED, group_text, missing_group_text
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
 from volcanoio.framework.scheduling.session import Session
@@ -23,7 +20,6 @@ from volcanoio.framework.scheduling.sessionview import Unanswered
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, Evict, Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
-from volcanoio.framework.statuses import with_details
 
 
 def undo_unsent_decisions(session: CycleSession) -> None:
@@ -43,57 +39,6 @@ def undo_unsent_decisions(session: CycleSession) -> None:
                 state.fold(EffectFailed(controller="", key=key, effect_id=decision.id, code=0))
             case _:
                 pass  # the other decisions (Kubernetes Events, notices) have not changed the state
-
-
-@dataclass(frozen=True, slots=True)
-class CycleSnapshot:
-    """The jobs and pods of a session at its close; keys are `namespace/podgroup` and `namespace/name`, sorted.
-
-    `pipelined` is the node of each pipelined pod, `phases` the phase of each PodGroup, `statuses` the number of its
-    tasks by status. `reasons` is the most precise known reason why a PodGroup waits; it includes PodGroups that pods
-    name but that do not exist.
-    """
-
-    pipelined: Mapping[str, str]
-    phases: Mapping[str, str]
-    statuses: Mapping[str, Mapping[str, int]]
-    reasons: Mapping[str, str]
-
-
-def cycle_snapshot(session: CycleSession) -> CycleSnapshot:
-    """Return a snapshot of a session that has closed and is not undone yet."""
-    ledger = session.state.ledger
-    jobs = [ledger.jobs[key] for key in sorted(ledger.jobs) if ledger.jobs[key].has_group]
-    reserved = [
-        task
-        for job in jobs
-        if job.counts[TaskStatus.PIPELINED]
-        for task in job.members.values()
-        if task.status is TaskStatus.PIPELINED
-    ]
-    reasons = {job.key: _reason(session, job) for job in jobs if job.pending or job.phase in UNSETTLED}
-    jobs_without_group = [
-        job for job in ledger.jobs.values() if job.pending and not job.has_group and not job.is_single_pod
-    ]
-    reasons |= {job.key: missing_group_text(job) for job in sorted(jobs_without_group, key=lambda job: job.key)}
-    return CycleSnapshot(
-        pipelined=dict(sorted((f"{task.namespace}/{task.name}", task.node) for task in reserved)),
-        phases={job.key: job.phase for job in jobs},
-        statuses={job.key: {STATUS_TITLES[at]: count for at, count in enumerate(job.counts) if count} for job in jobs},
-        reasons={key: text for key, text in reasons.items() if text},
-    )
-
-
-def _reason(session: CycleSession, job: JobInfo) -> str:
-    """Return why a job waits, "" if it does not."""
-    ready = job.schedulable and session.rules.job_ready(job)
-    if ready and not job.pending:
-        return ""
-    if reserved := job.counts[TaskStatus.PIPELINED]:
-        return f"{reserved} of its pods wait for room that is being released"
-    if (refusal := session.enqueue_rejections.get(job.key)) is not None:
-        return with_details(refusal.message, refusal.details)
-    return job.attempts.reason.text or group_text(job, ready=ready)
 
 
 PLACEMENTS_PER_EFFORT = 64
@@ -122,13 +67,12 @@ class Checkpoint:
 class CycleResult:
     """The result of a cycle; its decisions are in the checkpoints.
 
-    `cut_action` is the action during which the cycle was cut short, "" if it was not; `snapshot` describes the session
-    at its close, if requested. `questions` had no answer yet and cut the cycle short; the next cycle waits for them.
+    `cut_action` is the action during which the cycle was cut short, "" if it was not. `questions` had no answer
+    yet and cut the cycle short; the next cycle waits for them.
     """
 
     cut_action: str = ""
     stats: CycleStats = field(default_factory=CycleStats)
-    snapshot: CycleSnapshot | None = None
     questions: tuple[Question, ...] = ()
 
 
@@ -138,13 +82,13 @@ def run_cycle(
     opening: CycleOpened,
     *,
     budget: Budget | None = None,
-    with_snapshot: bool = False,
+    inspect: Callable[[CycleSession], None] | None = None,
 ) -> Generator[Checkpoint, None, CycleResult]:
     """Run one cycle on the state's columns; the caller must not fold events until it has ended.
 
     Requires `state.is_ready`. Writes that Volcano repeats in every session are made at most once per object and
     `opening.period`. When the generator is closed early, or a plugin raises, decisions that were not sent in a
-    Checkpoint are undone.
+    Checkpoint are undone. `inspect` is called with the session after its close, before it is undone.
     """
     session = CycleSession(state, profile, opening, budget)
     try:
@@ -161,14 +105,15 @@ def run_cycle(
         if not cut_action:  # the cycle after a cut needs the same answers
             state.answers.clear()
         yield from _checkpoints(session, "", close(session))
-        snapshot = cycle_snapshot(session) if with_snapshot else None
+        if inspect is not None:
+            inspect(session)
         yield from _checkpoints(session, "", session.undo_in_steps())
     except BaseException:
         undo_unsent_decisions(session)
         raise
     finally:
         session.undo()
-    return CycleResult(cut_action, session.stats, snapshot, questions)
+    return CycleResult(cut_action, session.stats, questions)
 
 
 def open_session(session: CycleSession) -> Iterator[str]:

@@ -1,0 +1,25 @@
+"""The table of codes in docs/why-a-job-waits.md; `python -m tests.architecture.codes_page` writes it from the codes."""
+
+from __future__ import annotations
+
+from tests.architecture.measure import ROOT
+from volcanoio.engine.scheduling.diagnosis.codes import CODES
+
+PAGE = ROOT / "docs/why-a-job-waits.md"
+BEGIN, END = "<!-- begin of the generated table -->\n", "<!-- end of the generated table -->\n"
+
+
+def table() -> str:
+    """Return the table of codes."""
+    rows = "".join(f"| {code.stage.value} | {name} | {code.meaning} |\n" for name, code in CODES.items())
+    return f"\n| Stage | Code | The job waits because |\n|---|---|---|\n{rows}\n"
+
+
+def written() -> str:
+    """Return the page with the current table."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    return before + BEGIN + table() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written())

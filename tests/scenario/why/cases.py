@@ -1,0 +1,214 @@
+"""What the tests of `why` share: a cluster as a literal, its diagnosis, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tests.scenario.scheduling.harness import World, decoded, group, node, pods, profile, queue, running
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis
+from volcanoio.engine.scheduling.offline.offline import Offline
+from volcanoio.engine.scheduling.offline.remedies import Kind, Remedy, RemedySearch
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.resources import amount_of
+
+ALLOCATE = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: nodeorder}]
+"""
+"""A configuration without limits of queues."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A situation: `job` is a PodGroup of namespace ns, or the key of a pod without group.
+
+    `remedies` are all that are found, as texts. `shows` are parts of message, nodes and nearest node that must occur.
+    """
+
+    name: str
+    cluster: Sequence[Manifest]
+    code: str
+    remedies: Sequence[str]
+    shows: Sequence[str] = ()
+    job: str = "g"
+    conf: str | None = ALLOCATE
+
+    @property
+    def key(self) -> str:
+        """The key of the job."""
+        return self.job if "/" in self.job else f"ns/{self.job}"
+
+    def objects(self) -> list[ApiObject]:
+        """The objects of the cluster and the default queue."""
+        named = {each["metadata"]["name"] for each in self.cluster if each["kind"] == "Queue"}
+        return [decoded(each) for each in (*([] if "default" in named else [queue("default")]), *self.cluster)]
+
+    def build(self, objects: Sequence[ApiObject]) -> Offline:
+        """Return a scheduler that has read the objects."""
+        offline = Offline(ClusterState(), profile(self.conf), now=1000.0, seed=7)
+        offline.load(objects)
+        offline.age()
+        return offline
+
+    def diagnosis(self) -> Diagnosis:
+        """Return the diagnosis of the job after a cycle that placed what can be placed."""
+        offline = self.build(self.objects())
+        offline.run(1)
+        offline.age()
+        found = offline.diagnose()
+        assert self.key in found, f"{self.key} does not wait; these do: {sorted(found)}"
+        return found[self.key]
+
+    def search(self, diagnosis: Diagnosis) -> list[Remedy]:
+        """Return the remedies."""
+        return RemedySearch(self.objects(), self.build, self.key, diagnosis).search()
+
+
+def evidence(found: Diagnosis) -> str:
+    """Return all that a diagnosis shows, as one text."""
+    nodes = [f"{each.nodes} {each.reason}" for each in found.nodes]
+    nearest = [f"{each.node} lacks {each.resource} {each.missing}" for each in found.nearest]
+    return "; ".join([found.message, *nodes, *nearest, *(f"after {key}" for key in found.ahead)])
+
+
+def gang(minimum: int, count: int = -1, *, name: str = "g", **more: Any) -> list[Manifest]:
+    """Return an admitted gang of pending pods; `more` are fields of its PodGroup's spec or requests of its pods."""
+    spec = {key: more.pop(key) for key in ("queue", "priorityClassName", "minResources", "phase") if key in more}
+    made = group(name, minimum, **{"phase": "Inqueue", **spec})
+    return [made, *pods(name, minimum if count < 0 else count, name, **{"cpu": "1", **more})]
+
+
+def busy(name: str, count: int, on: str, **more: Any) -> list[Manifest]:
+    """Return a job whose pods run on a node."""
+    spec = {key: more.pop(key) for key in ("queue", "minResources", "priorityClassName") if key in more}
+    return [group(name, count, phase="Running", **spec), *running(name, count, on=on, **more)]
+
+
+def tainted(name: str, key: str = "dedicated", value: str = "ml", effect: str = "NoSchedule", **more: Any) -> Manifest:
+    """Return a node with a taint."""
+    return node(name, taints=[{"key": key, "value": value, "effect": effect}], **more)
+
+
+def placed(case: Case, cluster: Sequence[Manifest]) -> bool:
+    """Return whether more pods of the case's job come to run than in the case, or it is admitted without pods.
+
+    The cluster has kubelets: pods that are bound run, and pods that are evicted end.
+    """
+    world, before = World(*cluster, conf=case.conf), case.diagnosis().ready
+    for _ in range(6):
+        world.run()
+        world.remove_terminating_pods()
+    job = world.state.ledger.jobs.get(case.key)
+    if job is None or not job.schedulable:
+        return False
+    if len(job.members) < max(job.min_available, 1):
+        return before == 0 and job.phase != "Pending" and case.code not in ("PodsMissing", "NotEnoughTasks")
+    return job.ready_count >= max(job.min_available, before + 1)
+
+
+def changed(case: Case, remedy: Remedy) -> list[Manifest]:
+    """Return the cluster of the case with a remedy, written as a user would."""
+    cluster: list[Manifest] = deepcopy(list(case.cluster))
+    target, name = remedy.target, remedy.target.rpartition("/")[2]
+    named = [each for each in cluster if each["metadata"]["name"] == name]
+    match remedy.kind:
+        case Kind.CREATE_QUEUE:
+            cluster.append(queue(name))
+        case Kind.OPEN_QUEUE:
+            _of_kind(named, "Queue")["status"]["state"] = "Open"
+        case Kind.CAPABILITY:
+            for field, value in remedy.change.items():
+                _of_kind(named, "Queue")["spec"]["capability"][field.removeprefix("spec.capability.")] = value
+        case Kind.QUOTA:
+            quota = _of_kind(named, "ResourceQuota")
+            for field, value in remedy.change.items():
+                quota["spec"]["hard"][field.removeprefix("spec.hard.")] = value
+            quota["status"]["hard"] = quota["spec"]["hard"]
+        case Kind.NODES:
+            like = _of_kind(named, "Node")
+            cluster += [_renamed(like, f"new-{at}") for at in range(int(remedy.change["nodes"]))]
+        case Kind.RESOURCE:
+            like = _renamed(_of_kind(named, "Node"), "new")
+            like["status"] = {"allocatable": dict(remedy.change), "capacity": dict(remedy.change)}
+            cluster.append(like)
+        case Kind.MIN_AVAILABLE:
+            spec = _of_kind(named, "PodGroup")["spec"]
+            before, spec["minMember"] = spec["minMember"], int(remedy.change["spec.minMember"])
+            for resource, amount in spec.get("minResources", {}).items():
+                assert amount.isdigit() or amount.endswith("Gi")
+                unit = "Gi" if amount.endswith("Gi") else ""
+                spec["minResources"][resource] = f"{int(amount.removesuffix('Gi')) * spec['minMember'] // before}{unit}"
+        case Kind.END:
+            ended = remedy.change["jobs"].split(", ") if "jobs" in remedy.change else [target.removeprefix("podgroup/")]
+            names = {each.partition("/")[2] for each in ended}
+            cluster = [each for each in cluster if _group_of(each) not in names]
+        case Kind.UNCORDON:
+            for each in cluster:
+                if each["kind"] == "Node" and name in ("", each["metadata"]["name"]):
+                    each["spec"]["unschedulable"] = False
+        case Kind.TOLERATE:
+            key, _, effect = remedy.change["spec.tolerations"].partition(":")
+            for each in _pods_of(cluster, case.job):
+                each["spec"].setdefault("tolerations", []).append({"key": key, "operator": "Exists", "effect": effect})
+        case Kind.UNGATE:
+            for each in _pods_of(cluster, case.job):
+                del each["spec"]["schedulingGates"]
+        case Kind.WAIT:
+            pass
+    return cluster
+
+
+def _of_kind(some: Sequence[Manifest], kind: str) -> Manifest:
+    (found,) = [each for each in some if each["kind"] == kind]
+    return found
+
+
+def _renamed(like: Manifest, name: str) -> Manifest:
+    meta = like["metadata"]
+    labels = {**meta["labels"], "kubernetes.io/hostname": name}
+    return {**deepcopy(like), "metadata": {**meta, "name": name, "uid": name, "labels": labels}}
+
+
+def _group_of(manifest: Manifest) -> str:
+    """Return the PodGroup that a pod is in, or that the manifest is; "" for others."""
+    meta = manifest["metadata"]
+    if manifest["kind"] == "PodGroup":
+        return str(meta["name"])
+    return str(meta.get("annotations", {}).get("scheduling.k8s.io/group-name", "")) if manifest["kind"] == "Pod" else ""
+
+
+def _pods_of(cluster: Sequence[Manifest], group: str) -> list[Manifest]:
+    return [each for each in cluster if each["kind"] == "Pod" and _group_of(each) == group]
+
+
+def _less(change: str, step: int) -> Callable[[Remedy], Remedy]:
+    """Return a function that lowers a number of the change by a step."""
+
+    def smaller(remedy: Remedy) -> Remedy:
+        return msgspec.structs.replace(remedy, change={**remedy.change, change: str(int(remedy.change[change]) - step)})
+
+    return smaller
+
+
+def _a_millicore_less(remedy: Remedy) -> Remedy:
+    """Return the remedy with a thousandth less of its first resource, or a pod less."""
+    field, value = next(iter(remedy.change.items()))
+    amount = amount_of("cpu", value) if value.isdigit() else amount_of("memory", value) * 1000
+    return msgspec.structs.replace(remedy, change={**remedy.change, field: f"{amount - 1}m"})
+
+
+SMALLER: Mapping[Kind, Callable[[Remedy], Remedy]] = {
+    Kind.NODES: _less("nodes", 1),
+    Kind.MIN_AVAILABLE: _less("spec.minMember", -1),
+    Kind.CAPABILITY: _a_millicore_less,
+    Kind.QUOTA: _a_millicore_less,
+    Kind.RESOURCE: _a_millicore_less,
+}
+"""By kind of remedy, one that is a little smaller."""

@@ -1,0 +1,120 @@
+"""What `volcanoio why` prints for a state in files and for a running cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import run_aside
+from tests.scenario.cluster.harness import cluster, job_manifest
+from tests.scenario.scheduling.harness import group, node, pod, queue, running
+from tests.scenario.simulate.command import Ended, Simulate
+from tests.scenario.why.cases import ALLOCATE, busy, gang
+from volcanoio.model.base import Manifest
+
+PAGE = Path(__file__).parents[3] / "docs" / "why-a-job-waits.md"
+STATE = [
+    *(node(f"n{at}", cpu="4") for at in range(3)),
+    queue("default"),
+    *busy("nightly", 3, "n0"),
+    *busy("report", 2, "n1"),
+    *gang(3, name="first", cpu="4"),
+    *gang(3, name="train", cpu="2"),
+    group("owned", 9, phase="Inqueue"),
+    pod("alone", cpu="1"),
+    pod("foreign", cpu="1", spec={"schedulerName": "default-scheduler"}),
+    pod("there", on="n1", phase="Running", cpu="1", spec={"schedulerName": "default-scheduler"}),
+]
+STATE[-4]["metadata"]["ownerReferences"] = [
+    {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "big", "uid": "u", "controller": True}
+]
+
+
+def _ask(why: Simulate, *words: str, state: list[Manifest] = STATE) -> Ended:
+    listed = {"apiVersion": "v1", "kind": "List", "items": state}
+    files = ("-f", why.file("state.json", json.dumps(listed)), "--conf", why.file("c.conf", ALLOCATE))
+    return why.run(*words, "-n", "ns", *files, "--now", "2026-01-02T00:00:00Z")
+
+
+def test_the_output_of_the_example_is_the_documented_one(why: Simulate) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert _ask(why, "train").out in page
+    assert _ask(why, "queue/default").out in page
+
+
+def test_the_same_as_json(why: Simulate) -> None:
+    found: dict[str, Any] = _ask(why, "train", "-o", "json").json
+    assert found["target"] == "ns/train"
+    assert found["phase"] == "Inqueue"
+    assert found["diagnosis"]["code"] == "Fragmented"
+    assert found["diagnosis"]["nodes"] == [{"code": "InsufficientResource", "reason": "Insufficient cpu", "nodes": 3}]
+    assert [each["kind"] for each in found["remedies"]] == ["nodes", "resource", "min-available", "end", "end"]
+    assert found["isComplete"] is True
+
+
+def test_remedies_are_left_out_on_request(why: Simulate) -> None:
+    said = _ask(why, "train", "--no-remedies").out
+    assert "Fragmented" in said
+    assert "any one of these" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["podgroup/nightly"], "ns/nightly does not wait: it is Running."),
+        (["job/big"], "ns/owned waits: pods"),
+        (["big"], "ns/owned waits: pods"),
+        (["pod/train-1"], "ns/train waits: nodes"),
+        (["pod/there"], "ns/there does not wait: it is Running."),
+        (["alone"], "NoPodGroup"),
+        (["pod/foreign"], "its schedulerName is default-scheduler, not volcano"),
+    ],
+    ids=lambda each: each[0] if isinstance(each, list) else "",
+)
+def test_names(why: Simulate, words: list[str], expected: str) -> None:
+    assert expected in _ask(why, *words).out
+
+
+@pytest.mark.parametrize(
+    ("word", "error"),
+    [
+        (
+            "trains",
+            'no job, podgroup, pod or queue "trains" is known to the scheduler in namespace ns; did you mean train?',
+        ),
+        ("queue/nope", 'no queue "nope" is known to the scheduler'),
+        ("node/n1", '"node" is no kind that waits; valid values: job, pod, podgroup, queue, or the name alone'),
+    ],
+)
+def test_unknown_names(why: Simulate, word: str, error: str) -> None:
+    ended = _ask(why, word)
+    assert ended.code == 2
+    assert error in ended.err
+
+
+def test_a_job_that_a_scheduler_would_place_now(why: Simulate) -> None:
+    said = _ask(why, "free", state=[node("n1"), *gang(2, name="free")]).out
+    assert said.startswith("ns/free need not wait: a scheduling cycle places 2 pods of it now.\n")
+
+
+def test_a_group_without_pods_is_said_to_be_admitted_only(why: Simulate) -> None:
+    state = [node("n1", cpu="4"), *running("old", 4, on="n1"), group("old", 4, phase="Running"), queue("default")]
+    asked = [*state, group("new", 4, minResources={"cpu": "4"})]
+    listed = {"apiVersion": "v1", "kind": "List", "items": asked}
+    said = why.run("new", "-n", "ns", "-f", why.file("state.json", json.dumps(listed))).out
+    assert "It is admitted (its pods do not exist yet) after any one of these" in said
+
+
+async def test_a_running_cluster_is_asked(tmp_path: Path) -> None:
+    async with cluster(speed=0.2) as c:
+        await c.create(job_manifest("wide", replicas=2, cpu="500"))
+        await c.job("wide", "Pending")
+        environment = {"KUBECONFIG": str(c.local.kubeconfig), "PATH": "", "HOME": "/nonexistent"}
+        done = await run_aside("why", "wide", program="volcanoio", environment=environment)
+        assert done.code == 0, done.err
+        assert "default/wide-" in done.out
+        assert "ClusterInsufficient" in done.out
+        assert "Volcano's default configuration is used" in done.err

@@ -1,0 +1,173 @@
+"""`volcanoio why`: reads the state of a cluster or of files, and prints why something waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from volcanoio.cli.connection import connected, reporting_api_errors
+from volcanoio.cli.simulation import command_errors, options_of, print_notes, text_of
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
+from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.compose.simulate import Simulator, notes
+from volcanoio.compose.state_files import State, read_state
+from volcanoio.compose.why import JobAnswer, QueueAnswer, UnknownTargetError, explain
+from volcanoio.engine.scheduling.diagnosis.codes import CODES
+from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, Shortage
+from volcanoio.framework.arguments import pluralize
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import Forbidden, NotFound
+from volcanoio.model import kinds
+from volcanoio.model.core import ConfigMap
+from volcanoio.model.kinds import Kind
+
+NAMESPACE, CONFIG_MAP, KEY = "volcano-system", "volcano-scheduler-configmap", "volcano-scheduler.conf"
+"""Where an installed scheduler has its configuration."""
+
+
+def run_why(
+    *,
+    target: str,
+    namespace: str,
+    files: Sequence[Path],
+    conf: Path | None,
+    **given: Any,
+) -> int:
+    """Explain and print; returns the exit code. Raises CommandError."""
+    tune_garbage_collector()
+    kubeconfig, remedies, output = given.pop("kubeconfig"), given.pop("remedies"), given.pop("output")
+    with command_errors(conf):
+        configuration = text_of(conf)
+        options, said = options_of(given, files=files, configuration=configuration)
+        if files:
+            simulator = Simulator(options)
+            state = read_state(options.files, simulator.reads)
+            print_notes(conf, simulator.warnings, (*said, *notes(state, options)))
+        else:
+
+            async def read() -> tuple[Simulator, State]:
+                async with connected(kubeconfig) as client:
+                    with reporting_api_errors():
+                        text, source = configuration, ""
+                        if text is None:
+                            text, source = await _cluster_configuration(client)
+                        simulator = Simulator(replace(options, configuration=text))
+                        state = await _cluster_state(client, simulator.reads)
+                        print_notes(conf, simulator.warnings, (*said, *([source] if source else [])))
+                        return simulator, state
+
+            simulator, state = anyio.run(read)
+    try:
+        answer = explain(simulator, state, target, namespace, with_remedies=remedies)
+    except UnknownTargetError as error:
+        raise UsageError(error) from None
+    if output == "json":
+        print(msgspec.json.encode(answer).decode(), flush=True)
+    else:
+        print(job_text(answer) if isinstance(answer, JobAnswer) else queue_text(answer), flush=True)
+    return ExitCode.OK
+
+
+async def _cluster_configuration(client: Client) -> tuple[str | None, str]:
+    """Return the configuration of the installed scheduler, None for the default one, and a note if it is that."""
+    try:
+        found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, NAMESPACE)
+        assert isinstance(found, ConfigMap)
+        return found.data[KEY], ""
+    except (NotFound, KeyError):
+        return None, f"no ConfigMap {NAMESPACE}/{CONFIG_MAP} with {KEY} here: Volcano's default configuration is used"
+    except Forbidden:
+        return None, f"you may not read ConfigMap {NAMESPACE}/{CONFIG_MAP}: Volcano's default configuration is used"
+
+
+async def _cluster_state(client: Client, reads: frozenset[Kind]) -> State:
+    """Read the objects that the scheduler reads; kinds that the server does not have are left out.
+
+    Raises CommandError for kinds that the user may not list.
+    """
+    state, refused = State(), list[str]()
+    for kind in sorted(reads, key=lambda kind: kind.resource):
+        try:
+            state.objects += await client.list(kind)
+        except NotFound:
+            continue
+        except Forbidden:
+            refused.append(kind.resource)
+    if refused:
+        raise CommandError(
+            f"you may not list {', '.join(refused)} in all namespaces; ask an administrator for the role "
+            "volcano-viewer, or for the state as a file: volcanoio why -f STATE",
+            ExitCode.REJECTED,
+        )
+    return state
+
+
+def job_text(answer: JobAnswer) -> str:
+    """Return an answer about a job as lines for people."""
+    if (found := answer.diagnosis) is None:
+        return _not_waiting(answer)
+    meaning = CODES[found.code].meaning if found.code in CODES else "a plugin's reason"
+    rows = [("code", f"{found.code}: {meaning}"), ("message", found.message)]
+    if found.min_available or found.pending:
+        rows.append(("pods", _pods(found)))
+    if found.position:
+        after = f", after {', '.join(found.ahead)}" if found.ahead else ""
+        line = "for admission to" if found.stage == "enqueue" else "in"
+        rows.append(("queue", f"number {found.position} {line} queue {found.queue}{after}"))
+    rows += [("nodes" if not at else "", f"{each.nodes}  {each.reason}") for at, each in enumerate(found.nodes)]
+    rows += [("nearest" if not at else "", _shortage_text(each)) for at, each in enumerate(found.nearest)]
+    lines = [f"{answer.target} waits: {found.stage}", "", *(f"  {name:<9}{text}" for name, text in rows)]
+    return "\n".join([*lines, "", *_remedy_lines(answer, found)]).rstrip()
+
+
+def _shortage_text(lack: Shortage) -> str:
+    amounts = f"a pod requests {lack.requested} and {lack.free} is free"
+    return f"{lack.node} is short of {lack.resource} {lack.missing}: {amounts}"
+
+
+def _not_waiting(answer: JobAnswer) -> str:
+    if answer.placed_now:
+        placed = pluralize(answer.placed_now, "pod")
+        return (
+            f"{answer.target} need not wait: a scheduling cycle places {placed} of it now.\n"
+            "If that does not happen, see whether a scheduler with its schedulerName runs."
+        )
+    return f"{answer.target} does not wait{f': it is {answer.phase}' if answer.phase else ''}."
+
+
+def _pods(found: Diagnosis) -> str:
+    parts = [f"{found.min_available} needed together" if found.min_available else "", f"{found.ready} placed"]
+    parts.append(f"{found.pending} pending" + (f", {found.found} of them had a node" if found.found else ""))
+    return ", ".join(part for part in parts if part)
+
+
+def _remedy_lines(answer: JobAnswer, found: Diagnosis) -> list[str]:
+    lines = [f"  - {each.text}" for each in answer.remedies]
+    if not lines:
+        return []
+    until = "placed" if found.pending >= found.min_available - found.ready else "admitted (its pods do not exist yet)"
+    head = f"It is {until} after any one of these; each was tried on a copy of the state:"
+    if not answer.is_complete:
+        lines.append("  The search was ended early, as the state is large; more may help.")
+    return [head, *lines]
+
+
+def queue_text(answer: QueueAnswer) -> str:
+    """Return an answer about a queue as lines for people."""
+    amounts = {"allocated": answer.allocated, "deserved": answer.deserved, "capability": answer.capability}
+    rows = [(name, _listed(each)) for name, each in amounts.items() if each]
+    head = [f"{answer.target} is {answer.state}; {pluralize(len(answer.waiting), 'job')} waiting in it", ""]
+    lines = head + [f"  {name:<12}{text}" for name, text in rows]
+    if answer.waiting:
+        table = [(each.position or "-", each.target, each.stage, each.code, each.message) for each in answer.waiting]
+        lines += ["", fitted_columns(("NO", "WAITING", "STAGE", "CODE", "MESSAGE"), table, gap=2)]
+    return "\n".join(lines)
+
+
+def _listed(amounts: dict[str, str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())

@@ -1,0 +1,293 @@
+"""`diagnose`: why each waiting job of a session waits.
+
+It reads what the cycle decided (`Attempts`, the rejections of plugins) and, for jobs that found no node, asks the
+filters once more for all nodes. The session must be closed and not undone yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.cluster.attempts import Precision, histogram
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.loads import Quantity
+from volcanoio.engine.scheduling.diagnosis import codes
+from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
+from volcanoio.engine.scheduling.status.explanation import UNSETTLED, group_text, is_held_back, missing_group_text
+from volcanoio.framework.scheduling.verdicts import Vote
+from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.framework.statuses import with_details
+from volcanoio.model.resources import PODS, amount_text
+from volcanoio.model.scheduling import PodGroupPhase
+
+if TYPE_CHECKING:
+    from volcanoio.engine.scheduling.session.session import CycleSession
+
+Mask = NDArray[np.bool_]
+MAX_AHEAD = 5
+"""Most jobs that are named as being ahead of one."""
+
+
+class NodeReason(msgspec.Struct, frozen=True):
+    """A reason and the number of nodes that it excludes; a node counts under the first that applies."""
+
+    code: str
+    reason: str
+    nodes: int
+
+
+class Shortage(msgspec.Struct, frozen=True):
+    """What one more pod lacks of a resource on the node that comes nearest to having room; Kubernetes quantities."""
+
+    node: str
+    resource: str
+    requested: str
+    free: str
+    missing: str
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Why a job waits.
+
+    `code` is a key of `codes.CODES` or a plugin's own, `message` the text that the scheduler writes, with amounts.
+    `min_available`, `ready` and `pending` are numbers of pods; with `ready` not below `min_available` the gang runs
+    and further pods wait. `found` pods had a node when the attempt was given up. `position` counts from 1 among the
+    jobs of the queue that are at the same side of admission, and `ahead` names the nearest before it; 0 and empty for
+    pods without queue. `nodes` and `nearest` are empty unless nodes were looked at.
+    """
+
+    stage: str
+    code: str
+    message: str
+    queue: str = ""
+    position: int = 0
+    ahead: tuple[str, ...] = ()
+    min_available: int = 0
+    ready: int = 0
+    pending: int = 0
+    found: int = 0
+    nodes: tuple[NodeReason, ...] = ()
+    nearest: tuple[Shortage, ...] = ()
+
+
+def diagnose(session: CycleSession) -> dict[str, Diagnosis]:
+    """Return the diagnosis of each job that waits, by key; single pods have the key of their job."""
+    jobs = [job for _, job in sorted(session.state.ledger.jobs.items()) if _waits(session, job)]
+    places = dict(_places(session, jobs))
+    return {job.key: _diagnosis(session, job, *places.get(job.key, (0, ()))) for job in jobs}
+
+
+def waiting_text(session: CycleSession, job: JobInfo) -> str:
+    """Return why a job waits in the words of the scheduler, "" if it does not."""
+    if not job.has_group:
+        return missing_group_text(job)
+    ready = job.schedulable and session.rules.job_ready(job)
+    if ready and not job.pending:
+        return ""
+    if reserved := job.counts[TaskStatus.PIPELINED]:
+        return f"{reserved} of its pods wait for room that is being released"
+    if (refusal := session.enqueue_rejections.get(job.key)) is not None:
+        return with_details(refusal.message, refusal.details)
+    return job.attempts.reason.text or group_text(job, ready=ready)
+
+
+def _waits(session: CycleSession, job: JobInfo) -> bool:
+    if not job.has_group:
+        return bool(job.pending)
+    if not job.pending and not job.counts[TaskStatus.PIPELINED] and job.phase not in UNSETTLED:
+        return False
+    return bool(job.pending) or not (job.schedulable and session.rules.job_ready(job))
+
+
+def _places(session: CycleSession, jobs: list[JobInfo]) -> Iterator[tuple[str, tuple[int, tuple[str, ...]]]]:
+    """Yield key, position and the jobs ahead; jobs that wait for admission are counted apart from admitted ones."""
+
+    def line(job: JobInfo) -> tuple[str, bool]:
+        return job.queue, job.phase == PodGroupPhase.PENDING
+
+    in_queues = sorted((job for job in jobs if job.schedulable), key=line)
+    for _, some in groupby(in_queues, key=line):
+        ordered = [job.key for job in sorted(some, key=session.job_key)]
+        for at, key in enumerate(ordered):
+            yield key, (at + 1, tuple(ordered[max(at - MAX_AHEAD, 0) : at]))
+
+
+def _diagnosis(session: CycleSession, job: JobInfo, position: int, ahead: tuple[str, ...]) -> Diagnosis:
+    code, stage, message = _reason(session, job)
+    nodes: tuple[NodeReason, ...] = ()
+    nearest: tuple[Shortage, ...] = ()
+    if code in (_NODES_UNAVAILABLE, codes.QUEUE_QUOTA):
+        at_nodes, nodes, nearest = _at_nodes(session, job)
+        if code == codes.QUEUE_QUOTA and at_nodes != codes.LARGER_THAN_ANY_NODE:
+            nodes = nearest = ()  # no node was looked at: the quota alone keeps it out
+        else:
+            code, stage = at_nodes, Stage.NODES
+        if job.is_single_pod:
+            total = len(session.state.ledger.columns)
+            counts = {each.reason: each.nodes for each in nodes}
+            message = f"0/{total} nodes are available: {', '.join(histogram(counts))}." if counts else message
+    return Diagnosis(
+        stage=stage.value,
+        code=code,
+        message=message,
+        queue="" if job.is_single_pod else job.queue_name(session.state.default_queue),
+        position=position,
+        ahead=ahead,
+        min_available=job.min_available,
+        ready=job.ready_count,
+        pending=len(job.pending),
+        found=job.schedulable_count,
+        nodes=nodes,
+        nearest=nearest,
+    )
+
+
+_NODES_UNAVAILABLE = "NodesUnavailable"
+"""Found no node; `_at_nodes` returns the code."""
+
+
+def _reason(session: CycleSession, job: JobInfo) -> tuple[str, Stage, str]:
+    """Return code, stage and message; for jobs that found no node, a code that the nodes make precise."""
+    text = waiting_text(session, job)
+    if not job.has_group and not job.is_single_pod:
+        return codes.POD_GROUP_NOT_FOUND, Stage.GROUP, text
+    if not job.is_single_pod and not job.schedulable:
+        name = job.queue_name(session.state.default_queue)
+        return codes.QUEUE_NOT_FOUND, Stage.GROUP, job.attempts.reason.text or f'queue "{name}" does not exist'
+    if job.counts[TaskStatus.PIPELINED]:
+        return codes.WAITING_FOR_VICTIMS, Stage.VICTIMS, text
+    if (refusal := session.enqueue_rejections.get(job.key)) is not None:
+        return refusal.code, Stage.ENQUEUE, text
+    if refused := next((task for task in job.pending.values() if task.retry_at > session.now), None):
+        return codes.BIND_REFUSED, Stage.BIND, refused.bind_refusal or f"the bind of pod {refused.name} was refused"
+    if job.pending and all(task.is_gated for task in job.pending.values()):
+        gates = sorted({gate.name for task in job.pending.values() for gate in task.pod.spec.scheduling_gates})
+        return codes.SCHEDULING_GATED, Stage.PODS, f"its pods have the scheduling gates {', '.join(gates)}"
+    if not job.members:
+        if job.phase == PodGroupPhase.PENDING:
+            return codes.NOT_TRIED, Stage.ENQUEUE, "the last cycle did not decide on its admission"
+        return codes.PODS_MISSING, Stage.PODS, f"it is {job.phase}, and none of its {job.min_available} pods exists"
+    return _attempted(session, job, text)
+
+
+def _attempted(session: CycleSession, job: JobInfo, text: str) -> tuple[str, Stage, str]:
+    """Return code, stage and message of a job whose pods could be tried."""
+    reason = job.attempts.reason
+    if job.attempts.fit_errors:
+        return _NODES_UNAVAILABLE, Stage.NODES, text
+    if is_held_back(job) and job.queue_info is not None:
+        shape = next(iter(job.pending.values())).shape
+        count = sum(1 for task in job.pending.values() if task.shape is shape)
+        return (
+            codes.QUEUE_QUOTA,
+            Stage.QUEUE,
+            with_details(text, partial(session.rules.room_details, job.queue_info, shape, count)),
+        )
+    if job.is_single_pod:
+        return _NODES_UNAVAILABLE, Stage.NODES, text
+    if reason.precision is Precision.WAITING and reason.code:
+        return reason.code, CODES[reason.code].stage if reason.code in CODES else Stage.PODS, text
+    verdict = session.rules.job_valid(job)
+    if verdict.vote is Vote.REJECT:
+        return verdict.code, CODES[verdict.code].stage if verdict.code in CODES else Stage.PODS, verdict.message
+    if job.queue_info is not None and session.rules.overused(job.queue_info):
+        return codes.QUEUE_OVERUSED, Stage.QUEUE, f"queue {job.queue} has its share or more, and gives nothing now"
+    return codes.NOT_TRIED, Stage.QUEUE, text
+
+
+def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReason, ...], tuple[Shortage, ...]]:
+    """Return the code of a job that found no node, the nodes by reason, and what the nearest node lacks."""
+    columns = session.state.ledger.columns
+    failed = next((job.members[uid] for uid in job.attempts.fit_errors if uid in job.members), None)
+    task = failed or next(iter(job.pending.values()))
+    if not len(columns):
+        return codes.NO_NODES, (), ()
+    errors = job.attempts.fit_errors.get(task.uid)
+    masks = session.state.placer.rejections(task.shape)
+    free = _free(session, job)
+    counts = errors.counts if errors is not None else _counts(session, task.shape, masks, free)
+    nodes = tuple(
+        NodeReason(node_code(text), text, count)
+        for text, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    )
+    eligible = np.ones(len(columns), np.bool_)
+    for _, mask in masks:
+        eligible &= ~mask
+    if not eligible.any():
+        kept_out = max(masks, key=lambda each: int(np.count_nonzero(each[1])))
+        return node_code(kept_out[0]), nodes, ()
+    missing = max(job.min_available - job.ready_count - job.schedulable_count, 1)
+    code, nearest = _shortage(session, task.shape, free, eligible, missing)
+    if not nearest and nodes:
+        code = nodes[0].code  # what kept it out is over, or is not an amount
+    return code, nodes, nearest
+
+
+def _free(session: CycleSession, job: JobInfo) -> NDArray[np.int64]:
+    """Return free amounts by resource and node, as they were when the attempt was given up: its pods had nodes then."""
+    columns = session.state.ledger.columns
+    free: NDArray[np.int64] = columns.block[Quantity.FUTURE][:, : len(columns)].copy()
+    for uid, (_, node) in job.attempts.outcomes.items():
+        task, row = job.members.get(uid), columns.rows.get(node)
+        if task is not None and row is not None and task.status is TaskStatus.PENDING:
+            for name, amount in task.shape.requests.items():
+                free[columns.resource(name), row] -= amount
+    return free
+
+
+def _counts(
+    session: CycleSession, shape: Shape, masks: list[tuple[str, Mask]], free: NDArray[np.int64]
+) -> Mapping[str, int]:
+    """Return nodes by reason for a pod whose reasons the cycle did not keep."""
+    columns = session.state.ledger.columns
+    counts: dict[str, int] = {}
+    left = np.ones(len(columns), np.bool_)
+    short = [(f"Insufficient {name}", free[columns.resource(name)] < amount) for name, amount in shape.requests.items()]
+    for text, mask in (*short, *masks):
+        if number := int(np.count_nonzero(left & mask)):
+            counts[text] = number
+        left &= ~mask
+    return counts
+
+
+def _shortage(
+    session: CycleSession, shape: Shape, free: NDArray[np.int64], eligible: Mask, missing: int
+) -> tuple[str, tuple[Shortage, ...]]:
+    """Return the code for a lack of resources on eligible nodes, and what the nearest of them lacks."""
+    columns = session.state.ledger.columns
+    names = sorted(shape.requests)
+    rows = [columns.resource(name) for name in names]
+    wanted = np.array([shape.requests[name] for name in names], np.int64).reshape(-1, 1)
+    whole = columns.block[Quantity.ALLOCATABLE][rows][:, : len(columns)]
+    large_enough = eligible & (whole >= wanted).all(axis=0)
+    is_too_large = not large_enough.any()
+    has = whole if is_too_large else free[rows]
+    among = eligible if is_too_large else large_enough
+    lacks = np.maximum(wanted - has, 0)
+    distance = np.where(among, (lacks / np.maximum(wanted, 1)).sum(axis=0), np.inf)
+    row = int(distance.argmin())
+    nearest = tuple(
+        Shortage(
+            columns.names[row],
+            name,
+            amount_text(name, shape.requests[name]),
+            amount_text(name, max(int(has[at, row]), 0)),
+            amount_text(name, int(lacks[at, row])),
+        )
+        for at, name in enumerate(names)
+        if lacks[at, row]
+    )
+    if is_too_large:
+        return codes.LARGER_THAN_ANY_NODE, nearest
+    if [each.resource for each in nearest] == [PODS]:
+        return codes.TOO_MANY_PODS, nearest
+    in_all = np.maximum(free[rows][:, large_enough], 0).sum(axis=1, keepdims=True)
+    is_fragmented = bool(nearest) and bool((in_all >= wanted * missing).all())
+    return codes.FRAGMENTED if is_fragmented else codes.INSUFFICIENT, nearest

@@ -1,0 +1,451 @@
+"""What would help a waiting job, found and proven by simulation.
+
+Each remedy was applied to a copy of the state and the job was placed; where a remedy is an amount, one unit less did
+not place it. A trial runs some cycles, in which evicted and terminating pods end at once and nothing else happens. Pods
+that do not exist yet are not simulated: a job without them counts as helped when it is admitted to its queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.diagnosis import codes
+from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis
+from volcanoio.engine.scheduling.offline.offline import Offline
+from volcanoio.framework.arguments import pluralize
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.model.core import Node, Pod, ResourceList, ResourceQuota, Toleration
+from volcanoio.model.resources import CPU, LARGEST, MEMORY, PODS, amount_text, format_amount, stored_amounts
+from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue, QueueSpec, QueueState, QueueStatus
+
+Build: TypeAlias = Callable[[Sequence[ApiObject]], Offline]
+"""Returns a scheduler that has read these objects and has run no cycle yet."""
+CYCLES = 4
+"""Cycles of a trial: one to admit and place, others until the pods that it evicts are gone."""
+MAX_TRIALS = 400
+_MAX_NODES, _MAX_ENDS, _MAX_ALONE = 64, 48, 3
+"""Most further nodes, most jobs whose end is tried alone, and how many of those are named."""
+_MEBI = 1 << 20
+_MILLI = 1000
+
+
+class Kind(StrEnum):
+    """What is changed."""
+
+    WAIT = "wait"
+    """Nothing: it is placed once pods that terminate, and those evicted for it, are gone."""
+    CREATE_QUEUE = "create-queue"
+    OPEN_QUEUE = "open-queue"
+    CAPABILITY = "capability"
+    """The capability of its queue, or of one above it, grows."""
+    QUOTA = "quota"
+    """A ResourceQuota of its namespace grows."""
+    NODES = "nodes"
+    """There are further nodes like one that exists."""
+    RESOURCE = "resource"
+    """There is one further node, of which only these amounts matter."""
+    MIN_AVAILABLE = "min-available"
+    """Its minimum is lower."""
+    END = "end"
+    """Other jobs end."""
+    UNCORDON = "uncordon"
+    TOLERATE = "tolerate"
+    """Its pods tolerate a taint."""
+    UNGATE = "ungate"
+    """Its pods lose their scheduling gates."""
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """A change after which the job is placed. `change` has the new or added values by field, `text` is for people."""
+
+    kind: Kind
+    target: str
+    change: dict[str, str]
+    text: str
+
+
+_LACKS_ROOM = (Kind.NODES, Kind.RESOURCE, Kind.MIN_AVAILABLE, Kind.UNCORDON, Kind.END)
+_KINDS: Mapping[str, tuple[Kind, ...]] = {
+    codes.QUEUE_NOT_FOUND: (Kind.CREATE_QUEUE,),
+    "QueueClosed": (Kind.OPEN_QUEUE,),
+    "QueueQuotaInsufficient": (Kind.CAPABILITY, Kind.MIN_AVAILABLE, Kind.END),
+    codes.QUEUE_QUOTA: (Kind.CAPABILITY, *_LACKS_ROOM),
+    codes.QUEUE_OVERUSED: (Kind.CAPABILITY, *_LACKS_ROOM),
+    "ClusterInsufficient": _LACKS_ROOM,
+    "ClusterOverused": _LACKS_ROOM,
+    "ResourceQuotaInsufficient": (Kind.QUOTA, Kind.MIN_AVAILABLE),
+    "NamespaceHoldsBack": (Kind.END,),
+    codes.SCHEDULING_GATED: (Kind.UNGATE,),
+    codes.NOT_TRIED: _LACKS_ROOM,
+    codes.LARGER_THAN_ANY_NODE: (Kind.RESOURCE,),
+    codes.INSUFFICIENT: _LACKS_ROOM,
+    codes.FRAGMENTED: _LACKS_ROOM,
+    codes.TOO_MANY_PODS: _LACKS_ROOM,
+    codes.NO_NODES: (),
+    "NodeUnschedulable": (Kind.UNCORDON, Kind.MIN_AVAILABLE, Kind.END),
+    "UntoleratedTaint": (Kind.TOLERATE, Kind.MIN_AVAILABLE, Kind.END),
+    "PodAntiAffinity": (Kind.NODES, Kind.MIN_AVAILABLE, Kind.END),
+    "TopologySpread": (Kind.NODES, Kind.MIN_AVAILABLE, Kind.END),
+    "HostPort": (Kind.NODES, Kind.MIN_AVAILABLE, Kind.END),
+    codes.PODS_MISSING: (),
+    "NotEnoughTasks": (),
+    "NotEnoughPodsOfTask": (),
+    codes.POD_GROUP_NOT_FOUND: (),
+}
+"""Which kinds are tried for which code, in order; none where only other programs can help."""
+_OTHERWISE = (Kind.MIN_AVAILABLE, Kind.END)
+
+
+class TooManyTrialsError(Exception):
+    """The limit of trials is reached."""
+
+
+class RemedySearch:
+    """Searches remedies for one job.
+
+    `is_complete` becomes False when the limit of trials ended the search: what was found holds, more may help.
+    """
+
+    def __init__(
+        self, objects: Sequence[ApiObject], build: Build, job: str, diagnosis: Diagnosis, *, trials: int = MAX_TRIALS
+    ) -> None:
+        self._objects = list(objects)
+        self._build = build
+        self._job = job
+        self._diagnosis = diagnosis
+        self._left = trials
+        self.is_complete = True
+        self._known = build(self._objects).state.ledger
+
+    def search(self) -> list[Remedy]:
+        """Return the smallest remedy of each kind, or up to three that are as small."""
+        found: list[Remedy] = []
+        if not (tried := _KINDS.get(self._diagnosis.code, _OTHERWISE)):
+            return found
+        try:
+            if self._helps({}):
+                return [self._wait()]
+            for kind in tried:
+                found += self._SEARCHES[kind](self)
+        except TooManyTrialsError:
+            self.is_complete = False
+        return found
+
+    # Trials.
+
+    def _helps(
+        self,
+        replaced: Mapping[tuple[str, str], ApiObject],
+        added: Sequence[ApiObject] = (),
+        gone: frozenset[str] = frozenset(),
+    ) -> bool:
+        """Return whether the job is placed with these objects replaced and added, and without the pods of `gone` jobs.
+
+        Raises TooManyTrialsError.
+        """
+        if not self._left:
+            raise TooManyTrialsError
+        self._left -= 1
+        leaving = {task.uid for key in gone for task in self._known.jobs[key].members.values()}
+        objects = [
+            replaced.get((kinds.of(obj).resource, obj.metadata.key), obj)
+            for obj in self._objects
+            if obj.metadata.uid not in leaving and not (isinstance(obj, PodGroup) and obj.metadata.key in gone)
+        ]
+        offline = self._build([*objects, *added])
+        for _ in range(CYCLES):
+            offline.run(1)
+            job = offline.state.ledger.jobs.get(self._job)
+            if job is not None and self._is_placed(job):
+                return True
+            for obj in [obj for obj in offline.objects.values() if isinstance(obj, Pod)]:
+                if obj.metadata.deletion_timestamp:
+                    offline.remove(kinds.POD, obj.metadata.key)
+        return False
+
+    def _is_placed(self, job: JobInfo) -> bool:
+        if len(job.members) < job.min_available or not job.members:
+            return job.phase not in ("", PodGroupPhase.PENDING)
+        return job.ready_count >= max(job.min_available, self._diagnosis.ready + 1)
+
+    def _smallest(self, unit: int, works: Callable[[int], bool], *, most: int = LARGEST // 8) -> int | None:
+        """Return the smallest multiple of a unit above zero that works; None if even `most` does not."""
+        high = unit
+        while not works(high):
+            high *= 4
+            if high > most:
+                return None
+        low = 0 if high == unit else high // 4
+        while high - low > unit:
+            middle = (low + high) // 2 // unit * unit
+            low, high = (low, middle) if works(middle) else (middle, high)
+        return high
+
+    def _amounts(self, names: Sequence[str], works: Callable[[Mapping[str, int]], bool]) -> dict[str, int]:
+        """Return the smallest amounts of these resources that work together, {} if none do.
+
+        One resource after the other is made as small as the others then allow; those not needed are left out.
+        """
+        amounts = dict.fromkeys(names, LARGEST // 8)
+        if not names or not works(amounts):
+            return {}
+        for name in names:
+            if works({**amounts, name: 0}):
+                amounts[name] = 0
+                continue
+            found = self._smallest(_unit(name), lambda amount, name=name: works({**amounts, name: amount}))  # type: ignore[misc]
+            amounts[name] = amounts[name] if found is None else found
+        return {name: amount for name, amount in amounts.items() if amount}
+
+    # Kinds of remedies.
+
+    def _wait(self) -> Remedy:
+        ending = sum(1 for obj in self._objects if isinstance(obj, Pod) and obj.metadata.deletion_timestamp)
+        text = "nothing has to change: it is placed "
+        text += f"once {pluralize(ending, 'terminating pod')} ended" if ending else "in one of the next cycles"
+        return Remedy(Kind.WAIT, "", {}, text)
+
+    def _create_queue(self) -> Iterator[Remedy]:
+        name = self._diagnosis.queue
+        meta = msgspec.structs.replace(ApiObject().metadata, name=name, uid=f"{kinds.QUEUE.resource}//{name}")
+        queue = Queue(metadata=meta, spec=QueueSpec(), status=QueueStatus(state=QueueState.OPEN))
+        if self._helps({}, [queue]):
+            yield Remedy(Kind.CREATE_QUEUE, f"queue/{name}", {"spec.weight": "1"}, f"create queue {name}")
+
+    def _open_queue(self) -> Iterator[Remedy]:
+        if (queue := self._queue(self._diagnosis.queue)) is None:
+            return
+        name = queue.metadata.name
+        status = msgspec.structs.replace(queue.status, state=QueueState.OPEN)
+        if self._helps(_as_replaced(msgspec.structs.replace(queue, status=status))):
+            yield Remedy(Kind.OPEN_QUEUE, f"queue/{name}", {"status.state": "Open"}, f"open queue {name}")
+
+    def _capability(self) -> Iterator[Remedy]:
+        name: str | None = self._diagnosis.queue
+        while name and (queue := self._queue(name)) is not None:
+            capability = stored_amounts(queue.spec.capability)
+
+            def grown(extra: Mapping[str, int], queue: Queue = queue) -> Queue:
+                amounts = _plus(queue.spec.capability, extra)
+                return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, capability=amounts))
+
+            extra = self._amounts(sorted(capability), lambda extra: self._helps(_as_replaced(grown(extra))))
+            if extra:
+                change = {
+                    f"spec.capability.{each}": format_amount(each, capability[each] + extra[each]) for each in extra
+                }
+                text = f"capability of queue {name}: {_listed(extra)} more"
+                yield Remedy(Kind.CAPABILITY, f"queue/{name}", change, text)
+                return
+            name = queue.spec.parent if queue.spec.parent != name else None
+
+    def _quota(self) -> Iterator[Remedy]:
+        namespace = self._job.partition("/")[0]
+        for quota in self._objects:
+            if not isinstance(quota, ResourceQuota) or quota.metadata.namespace != namespace:
+                continue
+
+            def grown(extra: Mapping[str, int], quota: ResourceQuota = quota) -> ResourceQuota:
+                spec = msgspec.structs.replace(quota.spec, hard=_plus(quota.spec.hard, extra))
+                status = msgspec.structs.replace(quota.status, hard=_plus(quota.status.hard, extra))
+                return msgspec.structs.replace(quota, spec=spec, status=status)
+
+            hard = stored_amounts({**quota.spec.hard, **quota.status.hard})
+            extra = self._amounts(sorted(hard), lambda extra: self._helps(_as_replaced(grown(extra))))
+            if extra:
+                name = quota.metadata.name
+                change = {f"spec.hard.{each}": format_amount(each, hard[each] + extra[each]) for each in extra}
+                text = f"ResourceQuota {name}: {_listed(extra)} more"
+                yield Remedy(Kind.QUOTA, f"resourcequota/{namespace}/{name}", change, text)
+
+    def _nodes(self) -> Iterator[Remedy]:
+        if (like := self._example_node()) is None:
+            return
+
+        def helps(count: int) -> bool:
+            return self._helps({}, [_further(like, at) for at in range(count)])
+
+        if (count := self._smallest(1, helps, most=_MAX_NODES)) is None:
+            return
+        name = like.metadata.name
+        yield Remedy(Kind.NODES, f"node/{name}", {"nodes": str(count)}, f"{pluralize(count, 'more node')} like {name}")
+
+    def _resource(self) -> Iterator[Remedy]:
+        like, job = self._example_node(), self._known.jobs[self._job]
+        if like is None:
+            return
+        requested = {name for task in job.pending.values() for name in task.shape.requests} | set(
+            job.min_resources or ()
+        )
+        names = sorted(name for name in requested if not name.startswith(("limits.", "requests.", "count/")))
+        extra = self._amounts(names, lambda amounts: self._helps({}, [_with_amounts(_further(like, 0), amounts)]))
+        if extra:
+            name = like.metadata.name
+            change = {each: format_amount(each, amount) for each, amount in extra.items()}
+            yield Remedy(Kind.RESOURCE, f"node/{name}", change, f"one more node like {name} with {_listed(extra)}")
+
+    def _min_available(self) -> Iterator[Remedy]:
+        group = next(
+            (obj for obj in self._objects if isinstance(obj, PodGroup) and obj.metadata.key == self._job), None
+        )
+        if group is None or group.spec.min_member <= 1:
+            return
+        least, low = group.spec.min_member, 0
+        if not self._helps(_as_replaced(_with_minimum(group, 1))):
+            return
+        low, high = 1, least
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._helps(_as_replaced(_with_minimum(group, middle))) else (low, middle)
+        text = f"minAvailable {low} instead of {least}"
+        yield Remedy(Kind.MIN_AVAILABLE, f"podgroup/{self._job}", {"spec.minMember": str(low)}, text)
+
+    def _end(self) -> Iterator[Remedy]:
+        running = [
+            job
+            for job in self._known.jobs.values()
+            if job.key != self._job and job.has_group and job.ready_count and not job.is_single_pod
+        ]
+        by_size = sorted(running, key=lambda job: (job.allocated.get(CPU, 0), job.allocated.get(MEMORY, 0), job.key))
+        alone = 0
+        for job in by_size[:_MAX_ENDS]:
+            if self._helps({}, gone=frozenset([job.key])):
+                alone += 1
+                yield Remedy(Kind.END, f"podgroup/{job.key}", {}, f"the end of {job.key}")
+                if alone == _MAX_ALONE:
+                    return
+        if alone:
+            return
+        oldest = [job.key for job in sorted(running, key=lambda job: (job.created, job.key))]
+        if len(oldest) < 2 or not self._helps({}, gone=frozenset(oldest)):
+            return
+        low, high = 1, len(oldest)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._helps({}, gone=frozenset(oldest[:middle])) else (middle, high)
+        named = ", ".join(oldest[:high])
+        yield Remedy(Kind.END, "", {"jobs": named}, f"the end of the {high} oldest running jobs: {named}")
+
+    def _uncordon(self) -> Iterator[Remedy]:
+        cordoned = [obj for obj in self._objects if isinstance(obj, Node) and obj.spec.unschedulable]
+        freed = {kinds.NODE.resource + "/" + node.metadata.name: _uncordoned(node) for node in cordoned}
+        for name, node in list(freed.items())[:_MAX_NODES]:
+            if self._helps(_as_replaced(node)):
+                target = name.replace(kinds.NODE.resource, "node")
+                yield Remedy(Kind.UNCORDON, target, {"spec.unschedulable": "false"}, f"uncordon {node.metadata.name}")
+                return
+        if len(freed) > 1 and self._helps(_as_replaced(*freed.values())):
+            yield Remedy(Kind.UNCORDON, "", {}, f"uncordon all {len(freed)} cordoned nodes")
+
+    def _tolerate(self) -> Iterator[Remedy]:
+        taints = {
+            (taint.key, taint.effect) for obj in self._objects if isinstance(obj, Node) for taint in obj.spec.taints
+        }
+        pods = [task.pod for task in self._known.jobs[self._job].pending.values()]
+        for key, effect in sorted(taints):
+            toleration = Toleration(key=key, operator="Exists", effect=effect)
+            changed = [
+                msgspec.structs.replace(
+                    pod, spec=msgspec.structs.replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration))
+                )
+                for pod in pods
+            ]
+            if self._helps(_as_replaced(*changed)):
+                change = {"spec.tolerations": f"{key}:{effect}"}
+                yield Remedy(
+                    Kind.TOLERATE, f"podgroup/{self._job}", change, f"its pods tolerate the taint {key}:{effect}"
+                )
+
+    def _ungate(self) -> Iterator[Remedy]:
+        pods = [task.pod for task in self._known.jobs[self._job].pending.values() if task.is_gated]
+        freed = [
+            msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=())) for pod in pods
+        ]
+        if self._helps(_as_replaced(*freed)):
+            gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
+            yield Remedy(Kind.UNGATE, f"podgroup/{self._job}", {"gates": gates}, f"its pods lose the gates {gates}")
+
+    _SEARCHES: Mapping[Kind, Callable[[RemedySearch], Iterator[Remedy]]] = {
+        Kind.CREATE_QUEUE: _create_queue,
+        Kind.OPEN_QUEUE: _open_queue,
+        Kind.CAPABILITY: _capability,
+        Kind.QUOTA: _quota,
+        Kind.NODES: _nodes,
+        Kind.RESOURCE: _resource,
+        Kind.MIN_AVAILABLE: _min_available,
+        Kind.END: _end,
+        Kind.UNCORDON: _uncordon,
+        Kind.TOLERATE: _tolerate,
+        Kind.UNGATE: _ungate,
+    }
+
+    # The state.
+
+    def _queue(self, name: str) -> Queue | None:
+        return next((obj for obj in self._objects if isinstance(obj, Queue) and obj.metadata.name == name), None)
+
+    def _example_node(self) -> Node | None:
+        """Return the node that comes nearest to having room, else the largest one without taints."""
+        nodes = [obj for obj in self._objects if isinstance(obj, Node)]
+        nearest = {each.node for each in self._diagnosis.nearest}
+        if near := [node for node in nodes if node.metadata.name in nearest]:
+            return near[0]
+        usable = [node for node in nodes if not node.spec.taints and not node.spec.unschedulable]
+        return max(usable, key=lambda node: stored_amounts(node.status.allocatable).get(CPU, 0), default=None)
+
+
+def _unit(name: str) -> int:
+    """Return the step of an amount: one millicore, one Mi, one pod, or one of any other resource."""
+    if name == CPU or name.endswith(".cpu"):
+        return 1
+    if name == MEMORY or name.endswith(".memory"):
+        return _MEBI
+    return 1 if name == PODS else _MILLI
+
+
+def _listed(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {amount_text(name, amount)}" for name, amount in sorted(amounts.items()))
+
+
+def _plus(stored: ResourceList, extra: Mapping[str, int]) -> ResourceList:
+    amounts = stored_amounts(stored)
+    grown = {name: min(amounts[name] + amount, LARGEST) for name, amount in extra.items() if name in amounts}
+    return {**stored, **{name: format_amount(name, amount) for name, amount in grown.items()}}
+
+
+def _as_replaced(*objects: ApiObject) -> dict[tuple[str, str], ApiObject]:
+    return {(kinds.of(obj).resource, obj.metadata.key): obj for obj in objects}
+
+
+def _further(like: Node, at: int) -> Node:
+    """Return another node like this one, empty and not cordoned."""
+    name = f"{like.metadata.name}-further-{at}"
+    labels = {**like.metadata.labels, "kubernetes.io/hostname": name}
+    meta = msgspec.structs.replace(like.metadata, name=name, uid=f"further-{name}", labels=labels)
+    return _uncordoned(msgspec.structs.replace(like, metadata=meta))
+
+
+def _uncordoned(node: Node) -> Node:
+    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=False))
+
+
+def _with_amounts(node: Node, amounts: Mapping[str, int]) -> Node:
+    given = {name: format_amount(name, amount) for name, amount in amounts.items()}
+    status = msgspec.structs.replace(node.status, allocatable=given, capacity=given)
+    return msgspec.structs.replace(node, status=status)
+
+
+def _with_minimum(group: PodGroup, minimum: int) -> PodGroup:
+    """Return the group with a lower minimum; minResources shrink alike, rounded up, as for pods of equal requests."""
+    before, resources = group.spec.min_member, group.spec.min_resources
+    if resources is not None:
+        scaled = {name: -(-amount * minimum // before) for name, amount in stored_amounts(resources).items()}
+        resources = {name: format_amount(name, amount) for name, amount in scaled.items()}
+    spec = msgspec.structs.replace(group.spec, min_member=minimum, min_resources=resources)
+    return msgspec.structs.replace(group, spec=spec)
