@@ -60,12 +60,31 @@ _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
     "files",
     type=_INPUT,
     multiple=True,
-    required=True,
     metavar="STATE",
-    help="YAML or JSON as `kubectl get -A -o yaml` prints it; - is stdin, a directory all such files of it.",
+    help="YAML or JSON as `kubectl get -A -o yaml` prints it; - is stdin, a directory all such files of it. By default "
+    "a cluster is read.",
+)
+@click.option("--kubeconfig", type=_PATH, help="That cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.option(
+    "--conf",
+    "--scheduler-conf",
+    "conf",
+    type=_INPUT,
+    help="The scheduler's configuration; else that of the cluster's ConfigMap, else Volcano's default.",
+)
+@click.option("--compare", type=_INPUT, metavar="CONF", help="Show what this configuration would do differently.")
+@click.option(
+    "--add-nodes",
+    multiple=True,
+    metavar="COUNTxNODE|COUNTxAMOUNTS",
+    help="Add nodes like an existing one (2xnode-1) or of these amounts (2xcpu=16,memory=64Gi).",
 )
 @click.option(
-    "--conf", "--scheduler-conf", "conf", type=_INPUT, help="The scheduler's configuration; by default Volcano's."
+    "--set",
+    "set_fields",
+    multiple=True,
+    metavar="KIND.NAME.FIELD=VALUE",
+    help="Change a field of a spec first: queue.ml.capability.cpu=40, podgroup.team/train.minMember=3.",
 )
 @click.option("--cycles", type=click.IntRange(min=1), default=1, help="Cycles to run.")
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="Output format.")
@@ -74,10 +93,11 @@ _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
 )
 @flags("simulate")
 def simulate(**given: Any) -> int:
-    """Run scheduling cycles on a cluster's state from files and print the decisions.
+    """Run scheduling cycles on a cluster's state and print the decisions.
 
-    Nothing is sent anywhere. Binds, evictions and statuses come back as they would from a cluster without kubelets:
-    a bound pod has its node and never runs, an evicted one keeps terminating.
+    The state is read from files or from a cluster; nothing is written anywhere. Binds, evictions and statuses come back
+    as they would from a cluster without kubelets: a bound pod has its node and never runs, an evicted one keeps
+    terminating.
     """
     from volcanoio.cli.simulation import run_simulate
 
@@ -121,6 +141,38 @@ def why(**given: Any) -> int:
     from volcanoio.cli.why import run_why
 
     return run_why(**given)
+
+
+@click.command(short_help="Decide the recorded events of a journal again.")
+@click.argument("journal", type=_PATH, metavar="JOURNAL")
+@click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler and job plugins.")
+@click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
+def replay(journal: Path, plugins_dir: tuple[Path, ...], controllers_dir: tuple[Path, ...]) -> int:
+    """Decide the events of JOURNAL again and compare with what was decided then; exit code 1 if anything differs.
+
+    JOURNAL is the directory that --journal of `up` or of a component wrote. No cluster, clock or policy is needed.
+    """
+    from volcanoio.cli.replaying import run_replay
+
+    return run_replay(journal, plugins_dir, controllers_dir)
+
+
+@click.group(short_help="Save the state of a cluster, to simulate or explain it elsewhere.")
+def snapshot() -> None:
+    """Save the state of a cluster, to simulate or explain it elsewhere."""
+
+
+@snapshot.command("save", short_help="Write what the scheduler reads of a cluster to a file.")
+@click.argument("file", type=_PATH, metavar="FILE")
+@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+def save_snapshot(file: Path, kubeconfig: Path | None) -> int:
+    """Write the objects that the scheduler reads to FILE, as JSON for -f of `simulate` and `why`.
+
+    Environments of containers, private keys and managed fields are left out; names, labels and images are not.
+    """
+    from volcanoio.cli.state_source import run_save
+
+    return run_save(file, kubeconfig)
 
 
 @click.group(short_help="Check configurations, and generate files from them.")
@@ -443,6 +495,8 @@ volcanoio.add_command(config)
 volcanoio.add_command(plugin)
 volcanoio.add_command(simulate)
 volcanoio.add_command(why)
+volcanoio.add_command(snapshot)
+volcanoio.add_command(replay)
 
 
 def main() -> None:

@@ -1,35 +1,23 @@
-"""`volcanoio simulate`: runs scheduling cycles on a state from files and prints the result.
+"""`volcanoio simulate`: runs scheduling cycles on the state of files or of a cluster and prints the result.
 
 The result is JSON or a table: where each pod is placed, which pods are evicted, and why the others wait. Errors are
 printed as one line.
 """
 
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from volcanoio.cli.componentflags import SchedulerFlags
-from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
+from volcanoio.cli.state_source import command_errors, read_source, text_of
+from volcanoio.cli.terminal import ExitCode, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
-from volcanoio.compose.simulate import SimulateOptions, simulate
-from volcanoio.compose.state_files import StateError
-from volcanoio.engine.scheduling.cluster.state import StateOptions
-from volcanoio.engine.scheduling.config.configuration import ConfigurationError
-from volcanoio.engine.scheduling.config.yaml_nodes import Problem
+from volcanoio.compose.whatif import Changes
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
-from volcanoio.model.documents import read_text
-from volcanoio.runtime.loading.mounted_files import MountError
-from volcanoio.runtime.loading.registry import PluginError
-
-_WIDE = 40
 
 
 def table(offline: Offline) -> str:
@@ -57,87 +45,61 @@ def table(offline: Offline) -> str:
     return "\n\n".join(parts)
 
 
-def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **given: Any) -> int:
+def run_simulate(
+    *, files: Sequence[Path], kubeconfig: Path | None, conf: Path | None, compare: Path | None, **given: Any
+) -> int:
     """Simulate and print; returns the exit code. Raises CommandError."""
     tune_garbage_collector()
+    output, add_nodes, set_fields = given.pop("output"), given.pop("add_nodes"), given.pop("set_fields")
     with command_errors(conf):
-        options, said = options_of(given, files=files, configuration=text_of(conf), cycles=given["cycles"])
-        simulation = simulate(options)
-    print_notes(conf, simulation.warnings, (*said, *simulation.notes))
-    if output == "json":
-        print(msgspec.json.encode(simulation.offline.outcome()).decode(), flush=True)
+        changes = Changes.parse(add_nodes, set_fields)
+        simulator, state = read_source(files, kubeconfig, conf, given)
+        state.objects = changes.apply(state.objects)
+        offline = simulator.run(state)
+    if compare is None:
+        other = None
     else:
-        print(table(simulation.offline), flush=True)
+        with command_errors(compare):
+            other = simulator.with_configuration(text_of(compare)).run(state)
+    if output == "json":
+        outcome = offline.outcome()
+        shown = outcome if other is None else {"before": outcome, "after": other.outcome()}
+        print(msgspec.json.encode(shown).decode(), flush=True)
+    else:
+        print(table(offline) if other is None else comparison(offline, other, conf, compare), flush=True)
     return ExitCode.OK
 
 
-def options_of(
-    given: dict[str, Any], *, files: Sequence[Path], configuration: str | None, cycles: int = 1
-) -> tuple[SimulateOptions, tuple[str, ...]]:
-    """Return the options from the command's flags, and notes about flags without effect."""
-    flags = SchedulerFlags.take(given)
-    options = SimulateOptions(
-        files=[_source(path) for path in files],
-        configuration=configuration,
-        cycles=cycles,
-        state=StateOptions(
-            scheduler_names=frozenset(given["scheduler_name"]),
-            default_queue=flags.default_queue,
-            feature_gates=flags.feature_gates,
-            scope=flags.scope,
-        ),
-        period=flags.period,
-        now=_moment(given["now"]),
-        ignore_unavailable=given["ignore_unavailable_plugins"],
-        plugins_dirs=given["plugins_dir"],
-    )
-    return options, flags.notes
+def comparison(before: Offline, after: Offline, conf: Path | None, compare: Path | None) -> str:
+    """Return what another configuration does differently, as text."""
+    names = (str(conf) if conf else "the configuration", str(compare))
+    bound = [Counter(f"{bind.namespace}/{bind.name}" for bind in each.requests) for each in (before, after)]
+    evicted = [
+        Counter(f"{pod.namespace}/{pod.name}" for pod in each.decisions if isinstance(pod, Evict))
+        for each in (before, after)
+    ]
+    lines = [
+        f"{name}: {pluralize(each.cycles, 'cycle')}: {sum(binds.values())} bound, {sum(victims.values())} evicted"
+        for name, each, binds, victims in zip(names, (before, after), bound, evicted, strict=True)
+    ]
+    parts = ["\n".join(lines)]
+    groups = [Counter(each.state.ledger.tasks[bind.uid].job for bind in each.requests) for each in (before, after)]
+    rows = [
+        (key, groups[0][key], groups[1][key])
+        for key in sorted(groups[0] | groups[1])
+        if groups[0][key] != groups[1][key]
+    ]
+    tables: dict[tuple[str, ...], Sequence[Sequence[object]]] = {
+        ("PODGROUP", "BOUND BEFORE", "BOUND AFTER"): rows,
+        ("EVICTED ONLY BEFORE",): [(pod,) for pod in sorted(evicted[0] - evicted[1])],
+        ("EVICTED ONLY AFTER",): [(pod,) for pod in sorted(evicted[1] - evicted[0])],
+    }
+    parts += [fitted_columns(header, some, gap=2) for header, some in tables.items() if some]
+    if len(parts) == 1:
+        same = _placements(before) == _placements(after)
+        parts.append("both decide the same" if same else "the same pods are bound and evicted, on other nodes")
+    return "\n\n".join(parts)
 
 
-def print_notes(conf: Path | None, warnings: Iterable[Problem], said: Iterable[str]) -> None:
-    """Print the warnings about a configuration, and notes, to stderr."""
-    for warning in warnings:
-        print(f"warning: {conf}: {warning}" if conf else f"warning: {warning}", file=sys.stderr)
-    for note in said:
-        print(f"note: {note}", file=sys.stderr)
-
-
-def _moment(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise UsageError(f"--now: {text} is not a time; write one as 2026-01-01T00:00:00Z")
-    return moment.timestamp()
-
-
-def _source(path: Path) -> Path | tuple[str, bytes]:
-    return path if str(path) != "-" else ("stdin", sys.stdin.buffer.read())
-
-
-def text_of(path: Path | None) -> str | None:
-    """Return the text of a configuration file; raises UsageError."""
-    if path is None:
-        return None
-    try:
-        return read_text(path)
-    except OSError as error:
-        raise UsageError(f"--conf {path}: {error.strerror}; give the path of a scheduler's configuration") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--conf {path}: not UTF-8 text; give a YAML file") from None
-
-
-@contextmanager
-def command_errors(conf: Path | None) -> Iterator[None]:
-    """Convert errors of state, configuration and plugins to CommandErrors."""
-    try:
-        yield
-    except ConfigurationError as error:
-        lines = str(error).splitlines()
-        text = "\n".join(f"{conf}: {line}" for line in lines) if conf else str(error)
-        raise UsageError(text) from None
-    except (StateError, PluginError, MountError) as error:
-        raise UsageError(error) from None
+def _placements(offline: Offline) -> set[tuple[str, str]]:
+    return {(bind.uid, bind.node) for bind in offline.requests}

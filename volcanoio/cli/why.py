@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import anyio
 import msgspec
 
-from volcanoio.cli.connection import connected, reporting_api_errors
-from volcanoio.cli.simulation import command_errors, options_of, print_notes, text_of
-from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
+from volcanoio.cli.state_source import command_errors, read_source
+from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
-from volcanoio.compose.simulate import Simulator, notes
-from volcanoio.compose.state_files import State, read_state
 from volcanoio.compose.why import JobAnswer, QueueAnswer, UnknownTargetError, explain
 from volcanoio.engine.scheduling.diagnosis.codes import CODES
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, Shortage
 from volcanoio.framework.arguments import pluralize
-from volcanoio.kube.client import Client
-from volcanoio.kube.errors import Forbidden, NotFound
-from volcanoio.model import kinds
-from volcanoio.model.core import ConfigMap
-from volcanoio.model.kinds import Kind
-
-NAMESPACE, CONFIG_MAP, KEY = "volcano-system", "volcano-scheduler-configmap", "volcano-scheduler.conf"
-"""Where an installed scheduler has its configuration."""
 
 
 def run_why(
@@ -42,26 +29,7 @@ def run_why(
     tune_garbage_collector()
     kubeconfig, remedies, output = given.pop("kubeconfig"), given.pop("remedies"), given.pop("output")
     with command_errors(conf):
-        configuration = text_of(conf)
-        options, said = options_of(given, files=files, configuration=configuration)
-        if files:
-            simulator = Simulator(options)
-            state = read_state(options.files, simulator.reads)
-            print_notes(conf, simulator.warnings, (*said, *notes(state, options)))
-        else:
-
-            async def read() -> tuple[Simulator, State]:
-                async with connected(kubeconfig) as client:
-                    with reporting_api_errors():
-                        text, source = configuration, ""
-                        if text is None:
-                            text, source = await _cluster_configuration(client)
-                        simulator = Simulator(replace(options, configuration=text))
-                        state = await _cluster_state(client, simulator.reads)
-                        print_notes(conf, simulator.warnings, (*said, *([source] if source else [])))
-                        return simulator, state
-
-            simulator, state = anyio.run(read)
+        simulator, state = read_source(files, kubeconfig, conf, given)
     try:
         answer = explain(simulator, state, target, namespace, with_remedies=remedies)
     except UnknownTargetError as error:
@@ -71,40 +39,6 @@ def run_why(
     else:
         print(job_text(answer) if isinstance(answer, JobAnswer) else queue_text(answer), flush=True)
     return ExitCode.OK
-
-
-async def _cluster_configuration(client: Client) -> tuple[str | None, str]:
-    """Return the configuration of the installed scheduler, None for the default one, and a note if it is that."""
-    try:
-        found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, NAMESPACE)
-        assert isinstance(found, ConfigMap)
-        return found.data[KEY], ""
-    except (NotFound, KeyError):
-        return None, f"no ConfigMap {NAMESPACE}/{CONFIG_MAP} with {KEY} here: Volcano's default configuration is used"
-    except Forbidden:
-        return None, f"you may not read ConfigMap {NAMESPACE}/{CONFIG_MAP}: Volcano's default configuration is used"
-
-
-async def _cluster_state(client: Client, reads: frozenset[Kind]) -> State:
-    """Read the objects that the scheduler reads; kinds that the server does not have are left out.
-
-    Raises CommandError for kinds that the user may not list.
-    """
-    state, refused = State(), list[str]()
-    for kind in sorted(reads, key=lambda kind: kind.resource):
-        try:
-            state.objects += await client.list(kind)
-        except NotFound:
-            continue
-        except Forbidden:
-            refused.append(kind.resource)
-    if refused:
-        raise CommandError(
-            f"you may not list {', '.join(refused)} in all namespaces; ask an administrator for the role "
-            "volcano-viewer, or for the state as a file: volcanoio why -f STATE",
-            ExitCode.REJECTED,
-        )
-    return state
 
 
 def job_text(answer: JobAnswer) -> str:

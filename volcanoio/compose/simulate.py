@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -87,6 +87,16 @@ class Simulator:
         offline.age()
         return offline
 
+    def run(self, state: State) -> Offline:
+        """Return a scheduler that has read a state and has run the cycles of the options."""
+        offline = self.build(state.objects, state.usage)
+        offline.run(self.options.cycles)
+        return offline
+
+    def with_configuration(self, text: str | None) -> Simulator:
+        """Return a simulator that differs in its configuration alone. Raises as the constructor does."""
+        return Simulator(replace(self.options, configuration=text, now=self.now))
+
     def _profile(self) -> Profile:
         return Profile.build(self.configuration, self._plugins, self._actions)
 
@@ -98,9 +108,7 @@ def simulate(options: SimulateOptions) -> Simulation:
     """
     simulator = Simulator(options)
     state = read_state(options.files, simulator.reads)
-    offline = simulator.build(state.objects, state.usage)
-    offline.run(options.cycles)
-    return Simulation(offline, notes(state, options), simulator.warnings)
+    return Simulation(simulator.run(state), notes(state, options), simulator.warnings)
 
 
 def _default_queue(objects: Sequence[ApiObject], options: SimulateOptions) -> list[ApiObject]:

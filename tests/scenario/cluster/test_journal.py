@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.commands import run as run_command
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from tests.scenario.cluster.journals import texts
 from volcanoio.bus.journal import Difference, JournalError, read_runs
@@ -88,6 +89,27 @@ def test_replay_of_both_processes_has_equal_decisions(journal: Path) -> None:
         runs = read_runs(journal / process)
         assert [run.opened.process for run in runs] == [process, process]
         assert all(run.events[0].seq == 1 for run in runs)
+
+
+def test_the_command_says_that_every_decision_is_the_same(journal: Path) -> None:
+    ended = run_command("replay", str(journal))
+    assert (ended.code, ended.out) == (
+        0,
+        "scheduler: every decision is the same\ncontrollers: every decision is the same\n",
+    )
+
+
+def test_the_command_shows_the_first_difference(journal: Path, tmp_path: Path) -> None:
+    altered(journal / "scheduler", tmp_path / "scheduler", lambda line: observed(line, "nodes"), smaller_node)
+    ended = run_command("replay", str(tmp_path))
+    assert ended.code == 1
+    assert ended.out.startswith("scheduler: the first difference: decision ")
+
+
+def test_the_command_needs_a_journal(tmp_path: Path) -> None:
+    ended = run_command("replay", str(tmp_path))
+    assert ended.code == 2
+    assert "no journal; give the directory of --journal" in ended.err
 
 
 def test_a_journal_contains_the_configuration_in_force(journal: Path) -> None:

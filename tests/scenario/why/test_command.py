@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import run_aside
+from tests.commands import run, run_aside
 from tests.scenario.cluster.harness import cluster, job_manifest
 from tests.scenario.scheduling.harness import group, node, pod, queue, running
 from tests.scenario.simulate.command import Ended, Simulate
@@ -108,13 +108,28 @@ def test_a_group_without_pods_is_said_to_be_admitted_only(why: Simulate) -> None
     assert "It is admitted (its pods do not exist yet) after any one of these" in said
 
 
-async def test_a_running_cluster_is_asked(tmp_path: Path) -> None:
+async def test_a_running_cluster_is_asked_and_saved(tmp_path: Path) -> None:
     async with cluster(speed=0.2) as c:
-        await c.create(job_manifest("wide", replicas=2, cpu="500"))
+        manifest = job_manifest("wide", replicas=2, cpu="500")
+        manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "hush"}]
+        await c.create(manifest)
+        await c.create(job_manifest("narrow", run="10m"))
         await c.job("wide", "Pending")
+        await c.job("narrow", "Running")
         environment = {"KUBECONFIG": str(c.local.kubeconfig), "PATH": "", "HOME": "/nonexistent"}
         done = await run_aside("why", "wide", program="volcanoio", environment=environment)
         assert done.code == 0, done.err
         assert "default/wide-" in done.out
         assert "ClusterInsufficient" in done.out
         assert "Volcano's default configuration is used" in done.err
+        file = str(tmp_path / "state.json")
+        saved = await run_aside("snapshot", "save", file, program="volcanoio", environment=environment)
+        assert saved.out.endswith("objects; read it with -f of volcanoio simulate and why\n")
+        simulated = await run_aside("simulate", program="volcanoio", environment=environment)
+        assert "default/wide-" in simulated.out
+        unwritable = await run_aside("snapshot", "save", str(tmp_path), program="volcanoio", environment=environment)
+        assert "give the path of a file that you may write" in unwritable.err
+    content = (tmp_path / "state.json").read_text()
+    assert "hush" not in content
+    again = run("why", "wide", "-f", file)
+    assert "ClusterInsufficient" in again.out

@@ -1,0 +1,109 @@
+"""Changes of a state before it is decided: further nodes, fields, and another configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.scenario.scheduling.harness import group, node, priority_class, queue, running
+from tests.scenario.simulate.command import Ended, Simulate
+from tests.scenario.why.cases import ALLOCATE, gang
+from volcanoio.model.base import Manifest
+
+STATE = [
+    node("n1", cpu="4", labels={"zone": "a"}),
+    queue("default"),
+    queue("ml", capability={"cpu": "2"}),
+    *gang(6, name="wide"),
+    *gang(3, name="train", queue="ml"),
+]
+PREEMPT = ALLOCATE.replace("allocate, backfill", "allocate, preempt")
+FULL = [
+    node("n1", cpu="4"),
+    queue("default"),
+    priority_class("high", 100),
+    group("old", 1, phase="Running"),
+    *running("old", 4, on="n1"),
+    *gang(2, name="urgent", priorityClassName="high", spec={"priorityClassName": "high", "priority": 100}),
+]
+
+
+def _run(simulate: Simulate, *words: str, state: list[Manifest] = STATE, conf: str | None = ALLOCATE) -> Ended:
+    listed = {"apiVersion": "v1", "kind": "List", "items": state}
+    files: list[str | Path] = ["-f", simulate.file("state.json", json.dumps(listed))]
+    if conf is not None:
+        files += ["--conf", simulate.file("now.conf", conf)]
+    return simulate.run(*files, "--now", "2026-01-02T00:00:00Z", *words)
+
+
+def _bound(ended: Ended) -> dict[str, int]:
+    """Return the number of bound pods of each group."""
+    names = [bind["pod"].partition("/")[2].rpartition("-")[0] for bind in ended.json["binds"]]
+    return {name: names.count(name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("words", "conf", "bound"),
+    [
+        ([], ALLOCATE, {"train": 3}),
+        (["--add-nodes", "1xn1"], ALLOCATE, {"wide": 6}),
+        (["--add-nodes", "2xn1"], ALLOCATE, {"wide": 6, "train": 3}),
+        (["--add-nodes", "1xcpu=6,memory=8Gi"], ALLOCATE, {"wide": 6, "train": 3}),
+        (["--set", "podgroup.ns/wide.minMember=4"], ALLOCATE, {"wide": 4}),
+        ([], None, {}),
+        (["--set", "queue.ml.capability.cpu=3"], None, {}),
+        (["--set", "queue.ml.capability.cpu=3", "--set", "queue.ml.weight=3"], None, {"train": 3}),
+        (["--set", "queue.ml.capability.cpu=3", "--add-nodes", "2xn1"], None, {"wide": 6, "train": 3}),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_changes(simulate: Simulate, words: list[str], conf: str | None, bound: dict[str, int]) -> None:
+    ended = _run(simulate, *words, "-o", "json", "--cycles", "2", conf=conf)
+    assert _bound(ended) == bound
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--add-nodes", "n1"], '--add-nodes: "n1" is not COUNTxNODE or COUNTxAMOUNTS'),
+        (["--add-nodes", "0xn1"], "with a count from 1 to 10000"),
+        (["--add-nodes", "1xn2"], '--add-nodes: there is no node "n2"; name one of the state'),
+        (["--add-nodes", "1xcpu=many"], "--add-nodes: 1xcpu=many: "),
+        (["--set", "queue.ml=3"], '--set: "queue.ml=3" is not KIND.NAME.FIELD=VALUE'),
+        (["--set", "job.ml.weight=3"], '"job" cannot be changed; valid values: node, pod, podgroup, queue'),
+        (["--set", "queue.mll.weight=3"], 'there is no Queue "mll" in the state; did you mean ml?'),
+        (["--set", "queue.ml.wieght=3"], 'the spec of a Queue has no field "wieght"; did you mean weight?'),
+        (["--set", "queue.ml.weight=much"], "--set: queue.ml.weight=much: "),
+        (["--set", "queue.ml.weight.x=1"], "write it as Kubernetes documents the field"),
+        (["--set", "podgroup.wide.minMember=1"], 'there is no PodGroup "wide" in the state'),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_changes_that_cannot_be_made(simulate: Simulate, words: list[str], error: str) -> None:
+    ended = _run(simulate, *words)
+    assert ended.code == 2
+    assert error in ended.err
+
+
+def test_another_configuration_is_compared(simulate: Simulate) -> None:
+    other = simulate.file("preempt.conf", PREEMPT)
+    said = _run(simulate, "--compare", str(other), state=FULL).out
+    assert said == (
+        f"{simulate.directory}/now.conf: 1 cycle: 0 bound, 0 evicted\n"
+        f"{other}: 1 cycle: 0 bound, 2 evicted\n\n"
+        "EVICTED ONLY AFTER\nns/old-2\nns/old-3\n"
+    )
+
+
+def test_both_outcomes_of_a_comparison_are_in_its_json(simulate: Simulate) -> None:
+    other = str(simulate.file("preempt.conf", PREEMPT))
+    found = _run(simulate, "--compare", other, "-o", "json", state=FULL).json
+    assert found["before"]["evictions"] == []
+    assert len(found["after"]["evictions"]) == 2
+
+
+def test_equal_decisions_are_said_to_be_equal(simulate: Simulate) -> None:
+    said = _run(simulate, "--compare", str(simulate.file("same.conf", ALLOCATE))).out
+    assert said.endswith("both decide the same\n")

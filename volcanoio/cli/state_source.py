@@ -1,0 +1,211 @@
+"""The state and configuration that `simulate`, `why` and `snapshot` work on: from files, or from a cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+
+from volcanoio.bus.redaction import redact
+from volcanoio.cli.componentflags import SchedulerFlags
+from volcanoio.cli.connection import connected, reporting_api_errors
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
+from volcanoio.compose.simulate import SimulateOptions, Simulator, notes
+from volcanoio.compose.state_files import State, StateError, read_state
+from volcanoio.compose.whatif import WhatIfError
+from volcanoio.engine.scheduling.cluster.state import StateOptions
+from volcanoio.engine.scheduling.config.configuration import ConfigurationError
+from volcanoio.engine.scheduling.config.yaml_nodes import Problem
+from volcanoio.framework.arguments import pluralize
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import Forbidden, NotFound
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.core import ConfigMap
+from volcanoio.model.documents import read_text
+from volcanoio.model.kinds import Kind
+from volcanoio.runtime.loading.mounted_files import MountError
+from volcanoio.runtime.loading.registry import PluginError
+
+Item = TypeVar("Item")
+
+NAMESPACE, CONFIG_MAP, KEY = "volcano-system", "volcano-scheduler-configmap", "volcano-scheduler.conf"
+"""Where an installed scheduler has its configuration."""
+
+
+def read_source(
+    files: Sequence[Path], kubeconfig: Path | None, conf: Path | None, given: dict[str, Any]
+) -> tuple[Simulator, State]:
+    """Read files, or without any a cluster, and print notes to stderr.
+
+    `given` are the scheduler's flags. Raises CommandError, and the errors that `command_errors` converts.
+    """
+    configuration = text_of(conf)
+    options, said = options_of(given, files=files, configuration=configuration)
+    if files:
+        simulator = Simulator(options)
+        state = read_state(options.files, simulator.reads)
+        print_notes(conf, simulator.warnings, (*said, *notes(state, options)))
+        return simulator, state
+
+    async def read() -> tuple[Simulator, State, list[str]]:
+        async with connected(kubeconfig) as client:
+            with reporting_api_errors():
+                text, source = (configuration, []) if conf is not None else await _configuration(client)
+                simulator = Simulator(replace(options, configuration=text))
+                return simulator, await _state(client, simulator.reads), source
+
+    simulator, state, source = anyio.run(read)
+    print_notes(conf, simulator.warnings, (*said, *source, *notes(state, options)))
+    return simulator, state
+
+
+def run_save(target: Path, kubeconfig: Path | None) -> int:
+    """Write the objects of a cluster that the scheduler reads to a file; returns the exit code. Raises CommandError."""
+
+    async def read() -> list[Manifest]:
+        async with connected(kubeconfig) as client:
+            with reporting_api_errors():
+                text, _ = await _configuration(client)
+                reads = Simulator(SimulateOptions(files=(), configuration=text)).reads
+                return await _manifests(client, reads)
+
+    items = anyio.run(read)
+    content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        raise CommandError(f"{target}: {error.strerror}; give the path of a file that you may write") from None
+    print(f"{target}: {pluralize(len(items), 'object')}; read it with -f of volcanoio simulate and why", flush=True)
+    return ExitCode.OK
+
+
+async def _configuration(client: Client) -> tuple[str | None, list[str]]:
+    """Return the configuration of the installed scheduler, None for the default one, and a note if it is that."""
+    try:
+        found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, NAMESPACE)
+        assert isinstance(found, ConfigMap)
+        return found.data[KEY], []
+    except (NotFound, KeyError):
+        problem = f"no ConfigMap {NAMESPACE}/{CONFIG_MAP} with {KEY} here"
+    except Forbidden:
+        problem = f"you may not read ConfigMap {NAMESPACE}/{CONFIG_MAP}"
+    return None, [f"{problem}: Volcano's default configuration is used; name another with --conf"]
+
+
+async def _state(client: Client, reads: Iterable[Kind]) -> State:
+    """Return the objects of these kinds. Raises CommandError."""
+    return State(objects=[obj for _, some in await _listed(reads, client.list) for obj in some])
+
+
+async def _manifests(client: Client, reads: Iterable[Kind]) -> list[Manifest]:
+    """Return the objects of these kinds as manifests, without what must not be kept. Raises CommandError."""
+    found = []
+    for kind, some in await _listed(reads, client.list_raw):
+        for item in some:
+            item["metadata"].pop("managedFields", None)
+            found.append({"apiVersion": kind.api_version, "kind": kind.kind, **redact(item)})
+    return found
+
+
+async def _listed(
+    reads: Iterable[Kind], read: Callable[[Kind], Awaitable[Sequence[Item]]]
+) -> list[tuple[Kind, Sequence[Item]]]:
+    """Return what `read` lists of each kind; kinds that the server does not have are left out.
+
+    Raises CommandError for kinds that the user may not list.
+    """
+    found, refused = list[tuple[Kind, Sequence[Item]]](), list[str]()
+    for kind in sorted(reads, key=lambda kind: kind.resource):
+        try:
+            found.append((kind, await read(kind)))
+        except NotFound:
+            continue
+        except Forbidden:
+            refused.append(kind.resource)
+    if refused:
+        raise CommandError(
+            f"you may not list {', '.join(refused)} in all namespaces; ask an administrator for these rights, or for a "
+            "file made with `volcanoio snapshot save`, and read that with -f",
+            ExitCode.REJECTED,
+        )
+    return found
+
+
+def options_of(
+    given: dict[str, Any], *, files: Sequence[Path], configuration: str | None
+) -> tuple[SimulateOptions, tuple[str, ...]]:
+    """Return the options from the command's flags, and notes about flags without effect."""
+    flags = SchedulerFlags.take(given)
+    options = SimulateOptions(
+        files=[_source(path) for path in files],
+        configuration=configuration,
+        cycles=given.get("cycles", 1),
+        state=StateOptions(
+            scheduler_names=frozenset(given["scheduler_name"]),
+            default_queue=flags.default_queue,
+            feature_gates=flags.feature_gates,
+            scope=flags.scope,
+        ),
+        period=flags.period,
+        now=_moment(given["now"]),
+        ignore_unavailable=given["ignore_unavailable_plugins"],
+        plugins_dirs=given["plugins_dir"],
+    )
+    return options, flags.notes
+
+
+def print_notes(conf: Path | None, warnings: Iterable[Problem], said: Iterable[str]) -> None:
+    """Print the warnings about a configuration, and notes, to stderr."""
+    for warning in warnings:
+        print(f"warning: {conf}: {warning}" if conf else f"warning: {warning}", file=sys.stderr)
+    for note in said:
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _moment(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise UsageError(f"--now: {text} is not a time; write one as 2026-01-01T00:00:00Z")
+    return moment.timestamp()
+
+
+def _source(path: Path) -> Path | tuple[str, bytes]:
+    return path if str(path) != "-" else ("stdin", sys.stdin.buffer.read())
+
+
+def text_of(path: Path | None) -> str | None:
+    """Return the text of a configuration file; raises UsageError."""
+    if path is None:
+        return None
+    try:
+        return read_text(path)
+    except OSError as error:
+        raise UsageError(f"--conf {path}: {error.strerror}; give the path of a scheduler's configuration") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--conf {path}: not UTF-8 text; give a YAML file") from None
+
+
+@contextmanager
+def command_errors(conf: Path | None) -> Iterator[None]:
+    """Convert errors of state, configuration and plugins to CommandErrors."""
+    try:
+        yield
+    except ConfigurationError as error:
+        lines = str(error).splitlines()
+        text = "\n".join(f"{conf}: {line}" for line in lines) if conf else str(error)
+        raise UsageError(text) from None
+    except (StateError, WhatIfError, PluginError, MountError) as error:
+        raise UsageError(error) from None

@@ -1,0 +1,153 @@
+"""`Changes`: what `volcanoio simulate --add-nodes … --set …` alters in a state before it is decided."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import msgspec
+
+from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject, ObjectMeta
+from volcanoio.model.core import Node, NodeStatus
+from volcanoio.model.documents import load_yaml
+from volcanoio.model.kinds import Kind
+from volcanoio.model.manifests import ManifestError
+
+MOST_NODES = 10_000
+KINDS = {"queue": kinds.QUEUE, "podgroup": kinds.POD_GROUP, "node": kinds.NODE, "pod": kinds.POD}
+"""Kinds whose spec may be changed, by their name in the text of a change."""
+_COUNTED = re.compile(r"([1-9][0-9]*)x(.+)")
+
+
+class WhatIfError(ValueError):
+    """A change that cannot be made; the message is one line: the option, the rule and the next step."""
+
+
+class _Addition(NamedTuple):
+    """Nodes to add: like one of that name, or with these amounts."""
+
+    count: int
+    like: str
+    amounts: dict[str, str]
+
+
+class _FieldChange(NamedTuple):
+    """A new value of a field; `path` begins with the name of the object, whose dots are dots of the path."""
+
+    text: str
+    kind: Kind
+    path: tuple[str, ...]
+    value: Any
+
+
+class Changes:
+    """Changes in the order in which they were given; nodes are added first."""
+
+    def __init__(self, additions: Sequence[_Addition], fields: Sequence[_FieldChange]) -> None:
+        self._additions = additions
+        self._fields = fields
+
+    @classmethod
+    def parse(cls, nodes: Iterable[str], fields: Iterable[str]) -> Changes:
+        """Read the values of --add-nodes and --set. Raises WhatIfError."""
+        return cls([_addition(text) for text in nodes], [_field_change(text) for text in fields])
+
+    def apply(self, objects: Sequence[ApiObject]) -> list[ApiObject]:
+        """Return the objects with all changes. Raises WhatIfError."""
+        result = list(objects)
+        for number, addition in enumerate(self._additions):
+            result += _added(result, addition, number)
+        for change in self._fields:
+            at, field = _find(result, change)
+            result[at] = _set(result[at], change, field)
+        return result
+
+
+def _addition(text: str) -> _Addition:
+    if (found := _COUNTED.fullmatch(text)) is None or int(found[1]) > MOST_NODES:
+        raise WhatIfError(
+            f'--add-nodes: "{text}" is not COUNTxNODE or COUNTxAMOUNTS with a count from 1 to {MOST_NODES}; '
+            "write for instance 2xnode-1 or 2xcpu=16,memory=64Gi"
+        )
+    if "=" not in found[2]:
+        return _Addition(int(found[1]), found[2], {})
+    try:
+        return _Addition(int(found[1]), "", parse_node_resources(found[2]))
+    except NodeResourcesError as error:
+        raise WhatIfError(f"--add-nodes: {text}: {error}") from None
+
+
+def _field_change(text: str) -> _FieldChange:
+    target, equals, value = text.partition("=")
+    kind, *path = target.split(".")
+    if not equals or len(path) < 2 or not all(path):
+        raise WhatIfError(
+            f'--set: "{text}" is not KIND.NAME.FIELD=VALUE; write for instance queue.ml.weight=3 '
+            "or podgroup.team/train.minMember=3"
+        )
+    if kind not in KINDS:
+        raise WhatIfError(f'--set: {text}: "{kind}" cannot be changed; valid values: {", ".join(sorted(KINDS))}')
+    try:
+        return _FieldChange(text, KINDS[kind], tuple(path), load_yaml(value))
+    except (ManifestError, ValueError) as error:
+        raise WhatIfError(f"--set: {text}: the value is no YAML: {error}") from None
+
+
+def _added(objects: Sequence[ApiObject], addition: _Addition, number: int) -> list[ApiObject]:
+    """Return the nodes of an addition; their names are new."""
+    nodes = {obj.metadata.name: obj for obj in objects if isinstance(obj, Node)}
+    if addition.like:
+        if (like := nodes.get(addition.like)) is None:
+            close = get_close_matches(addition.like, nodes, n=1)
+            hint = f"did you mean {close[0]}?" if close else "name one of the state, or write amounts as cpu=16"
+            raise WhatIfError(f'--add-nodes: there is no node "{addition.like}"; {hint}')
+    else:
+        status = NodeStatus(allocatable=addition.amounts, capacity=addition.amounts)
+        like = Node(metadata=ObjectMeta(), status=status)
+    made = list[ApiObject]()
+    for at in range(addition.count):
+        name = f"added-{number}-{at}"
+        labels = {**like.metadata.labels, "kubernetes.io/hostname": name}
+        meta = msgspec.structs.replace(like.metadata, name=name, uid=f"nodes//{name}", labels=labels)
+        spec = msgspec.structs.replace(like.spec, unschedulable=False)
+        made.append(msgspec.structs.replace(like, metadata=meta, spec=spec))
+    return made
+
+
+def _find(objects: Sequence[ApiObject], change: _FieldChange) -> tuple[int, tuple[str, ...]]:
+    """Return where the object is, and the rest of the path: its longest beginning that is a name is the object."""
+    indexes = {obj.metadata.key: at for at, obj in enumerate(objects) if type(obj) is change.kind.type}
+    for length in range(len(change.path) - 1, 0, -1):
+        key = ".".join(change.path[:length])
+        key = key if "/" in key or not change.kind.namespaced else f"default/{key}"
+        if key in indexes:
+            return indexes[key], change.path[length:]
+    name = change.path[0]
+    close = get_close_matches(name, indexes, n=1)
+    hint = f"did you mean {close[0]}?" if close else "write the namespace as in podgroup.team/train.minMember=3"
+    raise WhatIfError(f'--set: {change.text}: there is no {change.kind.kind} "{name}" in the state; {hint}')
+
+
+def _set(obj: ApiObject, change: _FieldChange, field: tuple[str, ...]) -> ApiObject:
+    """Return the object with a new value at a path of its spec."""
+    manifest = change.kind.manifest(obj)
+    *parents, last = field
+    holder = manifest.setdefault("spec", {})
+    known = {each.encode_name for each in msgspec.structs.fields(type(obj.spec))}  # type: ignore[attr-defined]
+    if field[0] not in known:
+        close = get_close_matches(field[0], sorted(known), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"valid values: {', '.join(sorted(known))}"
+        raise WhatIfError(f'--set: {change.text}: the spec of a {change.kind.kind} has no field "{field[0]}"; {hint}')
+    for name in parents:
+        holder = holder.setdefault(name, {})
+        if not isinstance(holder, dict):
+            raise WhatIfError(f'--set: {change.text}: "{name}" has no fields; name a field that has')
+    holder[last] = change.value
+    try:
+        return msgspec.convert(manifest, change.kind.type, strict=False)
+    except msgspec.ValidationError as error:
+        raise WhatIfError(f"--set: {change.text}: {error}; write it as Kubernetes documents the field") from None
