@@ -135,7 +135,7 @@ def simulate(**given: Any) -> int:
 def why(**given: Any) -> int:
     """Show why a job, PodGroup, pod or queue waits: a code, the evidence, and the smallest changes that would help.
 
-    The state of a cluster, or of files, is read and decided anew on this machine; nothing is changed. Every change that
+    The state of a cluster, or of files, is read and decided once on this machine; nothing is changed. Every change that
     is listed was tried on a copy of that state.
     """
     from volcanoio.cli.why import run_why

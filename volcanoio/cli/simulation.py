@@ -5,9 +5,9 @@ printed as one line.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from volcanoio.compose.whatif import Changes
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
+
+T = TypeVar("T")
 
 
 def table(offline: Offline) -> str:
@@ -53,12 +55,11 @@ def run_simulate(
     output, add_nodes, set_fields = given.pop("output"), given.pop("add_nodes"), given.pop("set_fields")
     with command_errors(conf):
         changes = Changes.parse(add_nodes, set_fields)
-        simulator, state = read_source(files, kubeconfig, conf, given)
+        simulator, state = read_source(files, kubeconfig, conf, given, compare=compare)
         state.objects = changes.apply(state.objects)
         offline = simulator.run(state)
-    if compare is None:
-        other = None
-    else:
+    other = None
+    if compare is not None:
         with command_errors(compare):
             other = simulator.with_configuration(text_of(compare)).run(state)
     if output == "json":
@@ -84,22 +85,25 @@ def comparison(before: Offline, after: Offline, conf: Path | None, compare: Path
     ]
     parts = ["\n".join(lines)]
     groups = [Counter(each.state.ledger.tasks[bind.uid].job for bind in each.requests) for each in (before, after)]
-    rows = [
-        (key, groups[0][key], groups[1][key])
-        for key in sorted(groups[0] | groups[1])
-        if groups[0][key] != groups[1][key]
-    ]
+    first, second = before.outcome(), after.outcome()
+    phases = [{key: group.phase for key, group in each.pod_groups.items()} for each in (first, second)]
     tables: dict[tuple[str, ...], Sequence[Sequence[object]]] = {
-        ("PODGROUP", "BOUND BEFORE", "BOUND AFTER"): rows,
+        ("PODGROUP", "BOUND BEFORE", "BOUND AFTER"): _differing(*groups, 0),
+        ("PODGROUP", "PHASE BEFORE", "PHASE AFTER"): _differing(*phases, "-"),
+        ("RESERVED FOR", "NODE BEFORE", "NODE AFTER"): _differing(
+            *({place.pod: place.node for place in each.pipelined} for each in (first, second)), "-"
+        ),
         ("EVICTED ONLY BEFORE",): [(pod,) for pod in sorted(evicted[0] - evicted[1])],
         ("EVICTED ONLY AFTER",): [(pod,) for pod in sorted(evicted[1] - evicted[0])],
     }
     parts += [fitted_columns(header, some, gap=2) for header, some in tables.items() if some]
     if len(parts) == 1:
-        same = _placements(before) == _placements(after)
-        parts.append("both decide the same" if same else "the same pods are bound and evicted, on other nodes")
+        same = set(first.binds) == set(second.binds)
+        parts.append("both decide the same" if same else "as many pods are bound, but other pods or on other nodes")
     return "\n\n".join(parts)
 
 
-def _placements(offline: Offline) -> set[tuple[str, str]]:
-    return {(bind.uid, bind.node) for bind in offline.requests}
+def _differing(before: Mapping[str, T], after: Mapping[str, T], default: T) -> list[tuple[str, T, T]]:
+    """Return the keys whose values differ, with both values."""
+    pairs = {key: (before.get(key, default), after.get(key, default)) for key in sorted({*before, *after})}
+    return [(key, *pair) for key, pair in pairs.items() if pair[0] != pair[1]]

@@ -41,17 +41,32 @@ NAMESPACE, CONFIG_MAP, KEY = "volcano-system", "volcano-scheduler-configmap", "v
 
 
 def read_source(
-    files: Sequence[Path], kubeconfig: Path | None, conf: Path | None, given: dict[str, Any]
+    files: Sequence[Path],
+    kubeconfig: Path | None,
+    conf: Path | None,
+    given: dict[str, Any],
+    *,
+    compare: Path | None = None,
 ) -> tuple[Simulator, State]:
     """Read files, or without any a cluster, and print notes to stderr.
 
-    `given` are the scheduler's flags. Raises CommandError, and the errors that `command_errors` converts.
+    `given` are the scheduler's flags. What the configuration `compare` needs is read, too. Raises CommandError, and the
+    errors that `command_errors` converts.
     """
     configuration = text_of(conf)
     options, said = options_of(given, files=files, configuration=configuration)
+
+    def reads(simulator: Simulator) -> frozenset[Kind]:
+        if compare is None:
+            return simulator.reads
+        with command_errors(compare):
+            other = simulator.with_configuration(text_of(compare))
+        print_notes(compare, other.warnings, ())
+        return simulator.reads | other.reads
+
     if files:
         simulator = Simulator(options)
-        state = read_state(options.files, simulator.reads)
+        state = read_state(options.files, reads(simulator))
         print_notes(conf, simulator.warnings, (*said, *notes(state, options)))
         return simulator, state
 
@@ -60,11 +75,19 @@ def read_source(
             with reporting_api_errors():
                 text, source = (configuration, []) if conf is not None else await _configuration(client)
                 simulator = Simulator(replace(options, configuration=text))
-                return simulator, await _state(client, simulator.reads), source
+                return simulator, await _state(client, reads(simulator)), source
 
     simulator, state, source = anyio.run(read)
     print_notes(conf, simulator.warnings, (*said, *source, *notes(state, options)))
     return simulator, state
+
+
+SNAPSHOT_KINDS = (
+    kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.NAMESPACE, kinds.RESOURCE_QUOTA,
+    kinds.PDB, kinds.PVC, kinds.PV, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.CSI_DRIVER, kinds.CSI_CAPACITY,
+    kinds.VOLUME_ATTACHMENT,
+)  # fmt: skip
+"""Kinds that our plugins read in any configuration."""
 
 
 def run_save(target: Path, kubeconfig: Path | None) -> int:
@@ -73,9 +96,7 @@ def run_save(target: Path, kubeconfig: Path | None) -> int:
     async def read() -> list[Manifest]:
         async with connected(kubeconfig) as client:
             with reporting_api_errors():
-                text, _ = await _configuration(client)
-                reads = Simulator(SimulateOptions(files=(), configuration=text)).reads
-                return await _manifests(client, reads)
+                return await _manifests(client, SNAPSHOT_KINDS)
 
     items = anyio.run(read)
     content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
@@ -102,20 +123,20 @@ async def _configuration(client: Client) -> tuple[str | None, list[str]]:
 
 async def _state(client: Client, reads: Iterable[Kind]) -> State:
     """Return the objects of these kinds. Raises CommandError."""
-    return State(objects=[obj for _, some in await _listed(reads, client.list) for obj in some])
+    return State(objects=[obj for _, some in await _list_all(reads, client.list) for obj in some])
 
 
 async def _manifests(client: Client, reads: Iterable[Kind]) -> list[Manifest]:
     """Return the objects of these kinds as manifests, without what must not be kept. Raises CommandError."""
     found = []
-    for kind, some in await _listed(reads, client.list_raw):
+    for kind, some in await _list_all(reads, client.list_raw):
         for item in some:
             item["metadata"].pop("managedFields", None)
             found.append({"apiVersion": kind.api_version, "kind": kind.kind, **redact(item)})
     return found
 
 
-async def _listed(
+async def _list_all(
     reads: Iterable[Kind], read: Callable[[Kind], Awaitable[Sequence[Item]]]
 ) -> list[tuple[Kind, Sequence[Item]]]:
     """Return what `read` lists of each kind; kinds that the server does not have are left out.

@@ -14,6 +14,7 @@ from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.why import JobAnswer, QueueAnswer, UnknownTargetError, explain
 from volcanoio.engine.scheduling.diagnosis.codes import CODES
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, Shortage
+from volcanoio.engine.scheduling.offline.remedies import RemedyKind
 from volcanoio.framework.arguments import pluralize
 
 
@@ -59,19 +60,26 @@ def job_text(answer: JobAnswer) -> str:
     return "\n".join([*lines, "", *_remedy_lines(answer, found)]).rstrip()
 
 
-def _shortage_text(lack: Shortage) -> str:
-    amounts = f"a pod requests {lack.requested} and {lack.free} is free"
-    return f"{lack.node} is short of {lack.resource} {lack.missing}: {amounts}"
+def _shortage_text(short: Shortage) -> str:
+    amounts = f"a pod requests {short.requested} and {short.free} is free"
+    return f"{short.node} is short of {short.resource} {short.missing}: {amounts}"
 
 
 def _not_waiting(answer: JobAnswer) -> str:
+    now = []
     if answer.placed_now:
-        placed = pluralize(answer.placed_now, "pod")
+        now.append(f"places {pluralize(answer.placed_now, 'pod')} of it now")
+    if answer.admitted_now:
+        now.append("admits it now; its pods do not exist yet")
+    if now:
         return (
-            f"{answer.target} need not wait: a scheduling cycle places {placed} of it now.\n"
+            f"{answer.target} need not wait: a scheduling cycle {' and '.join(now)}.\n"
             "If that does not happen, see whether a scheduler with its schedulerName runs."
         )
-    return f"{answer.target} does not wait{f': it is {answer.phase}' if answer.phase else ''}."
+    text = f"{answer.target} does not wait{f': it is {answer.phase}' if answer.phase else ''}."
+    if answer.evicted_now:
+        text += f" A scheduling cycle evicts {pluralize(answer.evicted_now, 'pod')} of it now."
+    return text
 
 
 def _pods(found: Diagnosis) -> str:
@@ -81,14 +89,21 @@ def _pods(found: Diagnosis) -> str:
 
 
 def _remedy_lines(answer: JobAnswer, found: Diagnosis) -> list[str]:
-    lines = [f"  - {each.text}" for each in answer.remedies]
-    if not lines:
+    if not answer.remedies:
         return []
-    until = "placed" if found.pending >= found.min_available - found.ready else "admitted (its pods do not exist yet)"
-    head = f"It is {until} after any one of these; each was tried on a copy of the state:"
+    first = answer.remedies[0]
+    if first.kind is RemedyKind.WAIT:
+        return [f"{first.text[0].upper()}{first.text[1:]}."]
+    until = "It is placed"
+    if found.pods < found.min_available:
+        until = "It is admitted (its pods do not exist yet)"
+    elif found.ready >= found.min_available:
+        until = "One more of its pods is placed"
+    lines = [f"{until} after any one of these; each was tried on a copy of the state:"]
+    lines += [f"  - {each.text}" for each in answer.remedies]
     if not answer.is_complete:
-        lines.append("  The search was ended early, as the state is large; more may help.")
-    return [head, *lines]
+        lines.append("  Not everything was tried, as the state is large; more may help.")
+    return lines
 
 
 def queue_text(answer: QueueAnswer) -> str:
@@ -97,6 +112,8 @@ def queue_text(answer: QueueAnswer) -> str:
     rows = [(name, _listed(each)) for name, each in amounts.items() if each]
     head = [f"{answer.target} is {answer.state}; {pluralize(len(answer.waiting), 'job')} waiting in it", ""]
     lines = head + [f"  {name:<12}{text}" for name, text in rows]
+    if answer.placed_now:
+        lines += ["", f"A scheduling cycle places pods of {', '.join(answer.placed_now)} now."]
     if answer.waiting:
         table = [(each.position or "-", each.target, each.stage, each.code, each.message) for each in answer.waiting]
         lines += ["", fitted_columns(("NO", "WAITING", "STAGE", "CODE", "MESSAGE"), table, gap=2)]

@@ -1,4 +1,4 @@
-"""`simulate`: runs the scheduling engine on state from files, as a scheduler with the same flags would."""
+"""`simulate`: runs the scheduling engine on a state at hand, as a scheduler with the same flags would."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ class Simulator:
     def build(self, objects: Sequence[ApiObject], usage: Sequence[NodeMetrics] = ()) -> Offline:
         """Return a scheduler that has read these objects and that usage of nodes, and has run no cycle yet."""
         offline = Offline(ClusterState(self.options.state), self._profile(), now=self.now, period=self.options.period)
-        offline.load([*_default_queue(objects, self.options), *objects])
+        known = [obj for obj in objects if kinds.of(obj) in self.reads]
+        offline.load([*_default_queue(objects, self.options), *known])
         nodes = [obj for obj in objects if isinstance(obj, Node)]
         if (busy := usage_facts(usage, nodes, now=self.now, every=USAGE_INTERVAL)) is not None:
             offline.fold(busy)

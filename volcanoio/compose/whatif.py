@@ -8,7 +8,9 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import inspect
 
+from volcanoio.engine.scheduling.offline.remedies import another_node
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, ObjectMeta
@@ -78,7 +80,7 @@ def _addition(text: str) -> _Addition:
     try:
         return _Addition(int(found[1]), "", parse_node_resources(found[2]))
     except NodeResourcesError as error:
-        raise WhatIfError(f"--add-nodes: {text}: {error}") from None
+        raise WhatIfError(f"--add-nodes: {text}: {str(error).removeprefix('--node-resources: ')}") from None
 
 
 def _field_change(text: str) -> _FieldChange:
@@ -108,14 +110,7 @@ def _added(objects: Sequence[ApiObject], addition: _Addition, number: int) -> li
     else:
         status = NodeStatus(allocatable=addition.amounts, capacity=addition.amounts)
         like = Node(metadata=ObjectMeta(), status=status)
-    made = list[ApiObject]()
-    for at in range(addition.count):
-        name = f"added-{number}-{at}"
-        labels = {**like.metadata.labels, "kubernetes.io/hostname": name}
-        meta = msgspec.structs.replace(like.metadata, name=name, uid=f"nodes//{name}", labels=labels)
-        spec = msgspec.structs.replace(like.spec, unschedulable=False)
-        made.append(msgspec.structs.replace(like, metadata=meta, spec=spec))
-    return made
+    return [another_node(like, f"added-{number}-{at}") for at in range(addition.count)]
 
 
 def _find(objects: Sequence[ApiObject], change: _FieldChange) -> tuple[int, tuple[str, ...]]:
@@ -128,26 +123,44 @@ def _find(objects: Sequence[ApiObject], change: _FieldChange) -> tuple[int, tupl
             return indexes[key], change.path[length:]
     name = change.path[0]
     close = get_close_matches(name, indexes, n=1)
-    hint = f"did you mean {close[0]}?" if close else "write the namespace as in podgroup.team/train.minMember=3"
+    hint = "write the namespace as in podgroup.team/train.minMember=3" if change.kind.namespaced else "name another"
+    hint = f"did you mean {close[0]}?" if close else hint
     raise WhatIfError(f'--set: {change.text}: there is no {change.kind.kind} "{name}" in the state; {hint}')
 
 
 def _set(obj: ApiObject, change: _FieldChange, field: tuple[str, ...]) -> ApiObject:
     """Return the object with a new value at a path of its spec."""
     manifest = change.kind.manifest(obj)
-    *parents, last = field
     holder = manifest.setdefault("spec", {})
-    known = {each.encode_name for each in msgspec.structs.fields(type(obj.spec))}  # type: ignore[attr-defined]
-    if field[0] not in known:
-        close = get_close_matches(field[0], sorted(known), n=1)
-        hint = f"did you mean {close[0]}?" if close else f"valid values: {', '.join(sorted(known))}"
-        raise WhatIfError(f'--set: {change.text}: the spec of a {change.kind.kind} has no field "{field[0]}"; {hint}')
+    *parents, last = _keys(change, field)
     for name in parents:
         holder = holder.setdefault(name, {})
-        if not isinstance(holder, dict):
-            raise WhatIfError(f'--set: {change.text}: "{name}" has no fields; name a field that has')
     holder[last] = change.value
     try:
         return msgspec.convert(manifest, change.kind.type, strict=False)
     except msgspec.ValidationError as error:
         raise WhatIfError(f"--set: {change.text}: {error}; write it as Kubernetes documents the field") from None
+
+
+def _keys(change: _FieldChange, field: tuple[str, ...]) -> list[str]:
+    """Return the keys of a path. What follows a map with free keys is one key: names of resources have dots."""
+    found = inspect.type_info(change.kind.type)
+    assert isinstance(found, inspect.StructType)
+    at: inspect.Type = next(each.type for each in found.fields if each.encode_name == "spec")
+    keys = list[str]()
+    for number, name in enumerate(field):
+        if isinstance(at, inspect.UnionType):
+            at = next((each for each in at.types if isinstance(each, inspect.StructType | inspect.DictType)), at)
+        if isinstance(at, inspect.DictType):
+            return [*keys, ".".join(field[number:])]
+        if not isinstance(at, inspect.StructType):
+            raise WhatIfError(f'--set: {change.text}: "{keys[-1]}" has no fields; leave out what follows it')
+        known = {each.encode_name: each.type for each in at.fields}
+        if name not in known:
+            close = get_close_matches(name, sorted(known), n=1)
+            hint = f"did you mean {close[0]}?" if close else f"valid values: {', '.join(sorted(known))}"
+            where = ".".join(["spec", *keys])
+            raise WhatIfError(f'--set: {change.text}: {where} of a {change.kind.kind} has no field "{name}"; {hint}')
+        keys.append(name)
+        at = known[name]
+    return keys

@@ -1,6 +1,6 @@
 """`why`: diagnoses of what waits in a state, and what would help, by the scheduling engine itself.
 
-The state is decided anew: one cycle places what can be placed, then the jobs that still wait are diagnosed.
+One cycle decides about the state; the jobs that it leaves waiting are diagnosed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from volcanoio.engine.scheduling.diagnosis.codes import Stage
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.engine.scheduling.offline.remedies import MAX_TRIALS, Remedy, RemedySearch
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod
 from volcanoio.model.resources import resource_list
-from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
 
 KINDS = {
     "job": "job", "jobs": "job", "vcjob": "job", "vj": "job",
@@ -44,15 +46,17 @@ class UnknownTargetError(Exception):
 class JobAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why one job waits, and what would help.
 
-    `target` is the PodGroup or pod without group, as `namespace/name`; `phase` its PodGroup's. Without `diagnosis` it
-    does not wait; `placed_now` are then the pods that one cycle would place. `is_complete` is False where more could
-    help than was tried.
+    `target` is the PodGroup or pod, as `namespace/name`; `phase` its phase in the state. Without `diagnosis` it does
+    not wait: `placed_now` and `evicted_now` are pods that one cycle would place and evict, `admitted_now` is whether it
+    would admit the PodGroup, whose pods do not exist yet. `is_complete` is False where more could help than was tried.
     """
 
     target: str
     phase: str = ""
     diagnosis: Diagnosis | None = None
     placed_now: int = 0
+    evicted_now: int = 0
+    admitted_now: bool = False
     remedies: tuple[Remedy, ...] = ()
     is_complete: bool = True
 
@@ -68,7 +72,7 @@ class WaitingJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What waits in a queue, in order; amounts are Kubernetes quantities."""
+    """What waits in a queue, in order, and what one cycle would place in it; amounts are Kubernetes quantities."""
 
     target: str
     state: str
@@ -76,6 +80,7 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     capability: dict[str, str]
     deserved: dict[str, str]
     waiting: tuple[WaitingJob, ...]
+    placed_now: tuple[str, ...] = ()
 
 
 def explain(
@@ -85,27 +90,56 @@ def explain(
     kind, name = _parsed(target)
     objects, build = state.objects, partial(simulator.build, usage=state.usage)
     offline = build(objects)
-    ready_before = {key: job.ready_count for key, job in offline.state.ledger.jobs.items()}
-    offline.run(1)
-    offline.age()
+    before = {key: job.phase for key, job in offline.state.ledger.jobs.items()}
+    allocated = {key: dict(queue.allocated) for key, queue in offline.state.ledger.existing_queues.items()}
     diagnoses = offline.diagnose()
-    job = _job(offline, objects, kind, name, namespace)
-    if job is None:
-        if kind in ("", "pod") and (found := _pod_answer(simulator, objects, name, namespace)) is not None:
-            return found
-        if kind in ("", "queue") and any(isinstance(obj, Queue) and obj.metadata.name == name for obj in objects):
-            return _queue_answer(offline, name, diagnoses)
+    if kind in ("", "job", "podgroup") and (job := _job(offline, objects, kind, name, namespace)) is not None:
+        pass
+    elif kind in ("", "pod") and (pod := _pod(objects, name, namespace)) is not None:
+        owner = next((job for job in offline.state.ledger.jobs.values() if pod.metadata.uid in job.members), None)
+        if owner is None or pod.spec.node_name or pod.status.phase != "Pending":
+            return _pod_answer(simulator, pod)
+        job = owner
+    elif kind in ("", "queue") and name in allocated:
+        return _queue_answer(offline, name, diagnoses, allocated[name])
+    else:
         raise UnknownTargetError(_unknown(objects, kind, name, namespace))
-    shown = job.key if not job.is_single_pod else next(f"{task.namespace}/{task.name}" for task in job.tasks)
-    phase = job.phase if job.has_group else ""
-    if (diagnosis := diagnoses.get(job.key)) is None:
-        return JobAnswer(target=shown, phase=phase, placed_now=job.ready_count - ready_before[job.key])
+    if (diagnosis := diagnoses.get(job.key)) is None or _runs(job, before[job.key]):
+        return _decided(offline, job, before[job.key])
     if not with_remedies:
-        return JobAnswer(target=shown, phase=phase, diagnosis=diagnosis)
+        return JobAnswer(target=job.key, phase=before[job.key], diagnosis=diagnosis)
+    if _is_admitted_now(job, before[job.key]) and not job.members:
+        return JobAnswer(target=job.key, phase=before[job.key], admitted_now=True)
     trials = min(MAX_TRIALS, max(OBJECTS_PER_SEARCH // max(len(objects), 1), LEAST_TRIALS))
     search = RemedySearch(objects, build, job.key, diagnosis, trials=trials)
     remedies = tuple(search.search())
-    return JobAnswer(target=shown, phase=phase, diagnosis=diagnosis, remedies=remedies, is_complete=search.is_complete)
+    return JobAnswer(
+        target=job.key,
+        phase=before[job.key],
+        diagnosis=diagnosis,
+        remedies=remedies,
+        is_complete=search.is_complete,
+    )
+
+
+def _runs(job: JobInfo, phase: str) -> bool:
+    """Return whether a job ran with all its pods before the cycle, which may have evicted some."""
+    return phase == PodGroupPhase.RUNNING and not job.pending and not job.counts[TaskStatus.PIPELINED]
+
+
+def _is_admitted_now(job: JobInfo, before: str) -> bool:
+    return before in ("", PodGroupPhase.PENDING) and job.phase == PodGroupPhase.INQUEUE
+
+
+def _decided(offline: Offline, job: JobInfo, before: str) -> JobAnswer:
+    """Return what the cycle decided about a job that does not wait."""
+    return JobAnswer(
+        target=job.key,
+        phase=before,
+        placed_now=sum(1 for bind in offline.requests if bind.uid in job.members),
+        evicted_now=sum(1 for each in offline.last if isinstance(each, Evict) and each.group == job.key),
+        admitted_now=_is_admitted_now(job, before) and not job.members,
+    )
 
 
 def _parsed(target: str) -> tuple[str, str]:
@@ -119,29 +153,27 @@ def _parsed(target: str) -> tuple[str, str]:
 
 
 def _job(offline: Offline, objects: Sequence[ApiObject], kind: str, name: str, namespace: str) -> JobInfo | None:
-    """Return the scheduler's job of a Job, PodGroup or pod of that name, in this order; None if there is none."""
+    """Return the scheduler's job of a Job or PodGroup of that name; None if there is none."""
     jobs = offline.state.ledger.jobs
-    if kind in ("", "job"):
+    if kind != "podgroup":
         for obj in objects:
             if isinstance(obj, PodGroup) and obj.metadata.namespace == namespace:
                 owners = obj.metadata.owner_references
                 if any(owner.kind == kinds.JOB.kind and owner.name == name for owner in owners):
                     return jobs.get(obj.metadata.key)
-    if kind in ("", "podgroup") and (job := jobs.get(f"{namespace}/{name}")) is not None and not job.is_single_pod:
-        return job
-    if kind in ("", "pod"):
-        for job in jobs.values():
-            if any((task.namespace, task.name) == (namespace, name) for task in job.tasks):
-                return job
-    return None
+    return jobs.get(f"{namespace}/{name}") if kind != "job" else None
 
 
-def _pod_answer(simulator: Simulator, objects: Sequence[ApiObject], name: str, namespace: str) -> JobAnswer | None:
-    """Return why a pod that belongs to no job of the scheduler waits; None if there is no such pod."""
+def _pod(objects: Sequence[ApiObject], name: str, namespace: str) -> Pod | None:
     key = f"{namespace}/{name}"
-    pod = next((obj for obj in objects if isinstance(obj, Pod) and obj.metadata.key == key), None)
-    if pod is None or pod.spec.node_name:
-        return None if pod is None else JobAnswer(target=key, phase=pod.status.phase)
+    return next((obj for obj in objects if isinstance(obj, Pod) and obj.metadata.key == key), None)
+
+
+def _pod_answer(simulator: Simulator, pod: Pod) -> JobAnswer:
+    """Return why a pod waits that belongs to no job of the scheduler, or that it does not wait."""
+    key = pod.metadata.key
+    if pod.spec.node_name or pod.status.phase != "Pending":
+        return JobAnswer(target=key, phase=pod.status.phase)
     names = simulator.options.state.scheduler_names
     if pod.spec.scheduler_name not in names:
         wanted = ", ".join(sorted(names))
@@ -169,18 +201,23 @@ def _unknown(objects: Sequence[ApiObject], kind: str, name: str, namespace: str)
     return f'no {wanted} "{name}" is known to the scheduler in namespace {namespace}{hint}'
 
 
-def _queue_answer(offline: Offline, name: str, diagnoses: dict[str, Diagnosis]) -> QueueAnswer:
+def _queue_answer(
+    offline: Offline, name: str, diagnoses: dict[str, Diagnosis], allocated: dict[str, int]
+) -> QueueAnswer:
     queue = offline.state.ledger.existing_queues[name]
     waiting = [
         WaitingJob(target=key, position=each.position, stage=each.stage, code=each.code, message=each.message)
         for key, each in diagnoses.items()
         if each.queue == name
     ]
+    tasks = offline.state.ledger.tasks
+    placed = {tasks[bind.uid].job for bind in offline.requests}
     return QueueAnswer(
         target=f"queue/{name}",
         state="Open" if queue.is_open else queue.object.status.state,
-        allocated=resource_list(queue.allocated),
+        allocated=resource_list(allocated),
         capability=resource_list(queue.capability),
         deserved=resource_list(queue.deserved),
         waiting=tuple(sorted(waiting, key=lambda job: (job.stage == Stage.ENQUEUE, job.position, job.target))),
+        placed_now=tuple(sorted(key for key in placed if key in queue.jobs_by_key)),
     )

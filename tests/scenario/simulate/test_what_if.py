@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.scenario.scheduling.harness import group, node, priority_class, queue, running
+from tests.scenario.scheduling.test_resource_quota import CONF as QUOTAS
+from tests.scenario.scheduling.test_resource_quota import quota
 from tests.scenario.simulate.command import Ended, Simulate
 from tests.scenario.why.cases import ALLOCATE, gang
 from volcanoio.model.base import Manifest
@@ -76,7 +78,8 @@ def test_changes(simulate: Simulate, words: list[str], conf: str | None, bound: 
         (["--set", "queue.mll.weight=3"], 'there is no Queue "mll" in the state; did you mean ml?'),
         (["--set", "queue.ml.wieght=3"], 'the spec of a Queue has no field "wieght"; did you mean weight?'),
         (["--set", "queue.ml.weight=much"], "--set: queue.ml.weight=much: "),
-        (["--set", "queue.ml.weight.x=1"], "write it as Kubernetes documents the field"),
+        (["--set", "queue.ml.weight.x=1"], '"weight" has no fields; leave out what follows it'),
+        (["--set", "queue.ml.guarantee.cpu=4"], 'spec.guarantee of a Queue has no field "cpu"; valid values: resource'),
         (["--set", "podgroup.wide.minMember=1"], 'there is no PodGroup "wide" in the state'),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
@@ -102,6 +105,24 @@ def test_both_outcomes_of_a_comparison_are_in_its_json(simulate: Simulate) -> No
     found = _run(simulate, "--compare", other, "-o", "json", state=FULL).json
     assert found["before"]["evictions"] == []
     assert len(found["after"]["evictions"]) == 2
+
+
+def test_names_of_resources_may_have_dots(simulate: Simulate) -> None:
+    state = [
+        node("n1", **{"nvidia.com/gpu": "2"}),
+        queue("default"),
+        queue("ml", capability={"nvidia.com/gpu": "1"}),
+        *gang(2, name="train", queue="ml", **{"nvidia.com/gpu": "1"}),
+    ]
+    words = ("--set", "queue.ml.capability.nvidia.com/gpu=2", "-o", "json")
+    assert _bound(_run(simulate, "-o", "json", state=state, conf=None)) == {}
+    assert _bound(_run(simulate, *words, state=state, conf=None)) == {"train": 2}
+
+
+def test_what_only_the_other_configuration_reads_is_compared(simulate: Simulate) -> None:
+    state = [node("n1"), queue("default"), quota("tight", {"cpu": "1"}), group("g", 2, minResources={"cpu": "2"})]
+    said = _run(simulate, "--compare", str(simulate.file("quotas.conf", QUOTAS)), state=state).out
+    assert "PODGROUP  PHASE BEFORE  PHASE AFTER\nns/g      Inqueue       Pending\n" in said
 
 
 def test_equal_decisions_are_said_to_be_equal(simulate: Simulate) -> None:

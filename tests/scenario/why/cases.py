@@ -13,7 +13,7 @@ from tests.scenario.scheduling.harness import World, decoded, group, node, pods,
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis
 from volcanoio.engine.scheduling.offline.offline import Offline
-from volcanoio.engine.scheduling.offline.remedies import Kind, Remedy, RemedySearch
+from volcanoio.engine.scheduling.offline.remedies import Remedy, RemedyKind, RemedySearch
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.resources import amount_of
 
@@ -27,7 +27,7 @@ tiers:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A situation: `job` is a PodGroup of namespace ns, or the key of a pod without group.
+    """A situation: `job` is a PodGroup of namespace ns.
 
     `remedies` are all that are found, as texts. `shows` are parts of message, nodes and nearest node that must occur.
     """
@@ -43,7 +43,7 @@ class Case:
     @property
     def key(self) -> str:
         """The key of the job."""
-        return self.job if "/" in self.job else f"ns/{self.job}"
+        return f"ns/{self.job}"
 
     def objects(self) -> list[ApiObject]:
         """The objects of the cluster and the default queue."""
@@ -58,11 +58,8 @@ class Case:
         return offline
 
     def diagnosis(self) -> Diagnosis:
-        """Return the diagnosis of the job after a cycle that placed what can be placed."""
-        offline = self.build(self.objects())
-        offline.run(1)
-        offline.age()
-        found = offline.diagnose()
+        """Return the diagnosis of the job when a cycle has placed what can be placed."""
+        found = self.build(self.objects()).diagnose()
         assert self.key in found, f"{self.key} does not wait; these do: {sorted(found)}"
         return found[self.key]
 
@@ -74,7 +71,7 @@ class Case:
 def evidence(found: Diagnosis) -> str:
     """Return all that a diagnosis shows, as one text."""
     nodes = [f"{each.nodes} {each.reason}" for each in found.nodes]
-    nearest = [f"{each.node} lacks {each.resource} {each.missing}" for each in found.nearest]
+    nearest = [f"{each.node} is short of {each.resource} {each.missing}" for each in found.nearest]
     return "; ".join([found.message, *nodes, *nearest, *(f"after {key}" for key in found.ahead)])
 
 
@@ -119,48 +116,48 @@ def changed(case: Case, remedy: Remedy) -> list[Manifest]:
     target, name = remedy.target, remedy.target.rpartition("/")[2]
     named = [each for each in cluster if each["metadata"]["name"] == name]
     match remedy.kind:
-        case Kind.CREATE_QUEUE:
+        case RemedyKind.CREATE_QUEUE:
             cluster.append(queue(name))
-        case Kind.OPEN_QUEUE:
+        case RemedyKind.OPEN_QUEUE:
             _of_kind(named, "Queue")["status"]["state"] = "Open"
-        case Kind.CAPABILITY:
+        case RemedyKind.CAPABILITY:
             for field, value in remedy.change.items():
                 _of_kind(named, "Queue")["spec"]["capability"][field.removeprefix("spec.capability.")] = value
-        case Kind.QUOTA:
+        case RemedyKind.QUOTA:
             quota = _of_kind(named, "ResourceQuota")
             for field, value in remedy.change.items():
                 quota["spec"]["hard"][field.removeprefix("spec.hard.")] = value
             quota["status"]["hard"] = quota["spec"]["hard"]
-        case Kind.NODES:
+        case RemedyKind.NODES:
             like = _of_kind(named, "Node")
             cluster += [_renamed(like, f"new-{at}") for at in range(int(remedy.change["nodes"]))]
-        case Kind.RESOURCE:
+        case RemedyKind.RESOURCE:
             like = _renamed(_of_kind(named, "Node"), "new")
             like["status"] = {"allocatable": dict(remedy.change), "capacity": dict(remedy.change)}
             cluster.append(like)
-        case Kind.MIN_AVAILABLE:
+        case RemedyKind.MIN_AVAILABLE:
             spec = _of_kind(named, "PodGroup")["spec"]
-            before, spec["minMember"] = spec["minMember"], int(remedy.change["spec.minMember"])
-            for resource, amount in spec.get("minResources", {}).items():
-                assert amount.isdigit() or amount.endswith("Gi")
-                unit = "Gi" if amount.endswith("Gi") else ""
-                spec["minResources"][resource] = f"{int(amount.removesuffix('Gi')) * spec['minMember'] // before}{unit}"
-        case Kind.END:
+            for field, value in remedy.change.items():
+                if field == "spec.minMember":
+                    spec["minMember"] = int(value)
+                else:
+                    spec["minResources"][field.removeprefix("spec.minResources.")] = value
+        case RemedyKind.END:
             ended = remedy.change["jobs"].split(", ") if "jobs" in remedy.change else [target.removeprefix("podgroup/")]
             names = {each.partition("/")[2] for each in ended}
             cluster = [each for each in cluster if _group_of(each) not in names]
-        case Kind.UNCORDON:
+        case RemedyKind.UNCORDON:
             for each in cluster:
                 if each["kind"] == "Node" and name in ("", each["metadata"]["name"]):
-                    each["spec"]["unschedulable"] = False
-        case Kind.TOLERATE:
+                    each["spec"] = {"unschedulable": False}  # the node controller removes its taint
+        case RemedyKind.TOLERATE:
             key, _, effect = remedy.change["spec.tolerations"].partition(":")
             for each in _pods_of(cluster, case.job):
                 each["spec"].setdefault("tolerations", []).append({"key": key, "operator": "Exists", "effect": effect})
-        case Kind.UNGATE:
+        case RemedyKind.UNGATE:
             for each in _pods_of(cluster, case.job):
                 del each["spec"]["schedulingGates"]
-        case Kind.WAIT:
+        case RemedyKind.WAIT:
             pass
     return cluster
 
@@ -188,13 +185,17 @@ def _pods_of(cluster: Sequence[Manifest], group: str) -> list[Manifest]:
     return [each for each in cluster if each["kind"] == "Pod" and _group_of(each) == group]
 
 
-def _less(change: str, step: int) -> Callable[[Remedy], Remedy]:
-    """Return a function that lowers a number of the change by a step."""
+def _a_node_less(remedy: Remedy) -> Remedy:
+    return msgspec.structs.replace(remedy, change={"nodes": str(int(remedy.change["nodes"]) - 1)})
 
-    def smaller(remedy: Remedy) -> Remedy:
-        return msgspec.structs.replace(remedy, change={**remedy.change, change: str(int(remedy.change[change]) - step)})
 
-    return smaller
+def _a_pod_more(remedy: Remedy) -> Remedy:
+    """Return the remedy with a minimum of one pod more, and what that pod requests."""
+    minimum, change = int(remedy.change["spec.minMember"]), dict(remedy.change)
+    for field, value in remedy.change.items():
+        unit = value.lstrip("0123456789")
+        change[field] = f"{int(value.removesuffix(unit)) * (minimum + 1) // minimum}{unit}"
+    return msgspec.structs.replace(remedy, change=change)
 
 
 def _a_millicore_less(remedy: Remedy) -> Remedy:
@@ -204,11 +205,11 @@ def _a_millicore_less(remedy: Remedy) -> Remedy:
     return msgspec.structs.replace(remedy, change={**remedy.change, field: f"{amount - 1}m"})
 
 
-SMALLER: Mapping[Kind, Callable[[Remedy], Remedy]] = {
-    Kind.NODES: _less("nodes", 1),
-    Kind.MIN_AVAILABLE: _less("spec.minMember", -1),
-    Kind.CAPABILITY: _a_millicore_less,
-    Kind.QUOTA: _a_millicore_less,
-    Kind.RESOURCE: _a_millicore_less,
+SMALLER: Mapping[RemedyKind, Callable[[Remedy], Remedy]] = {
+    RemedyKind.NODES: _a_node_less,
+    RemedyKind.MIN_AVAILABLE: _a_pod_more,
+    RemedyKind.CAPABILITY: _a_millicore_less,
+    RemedyKind.QUOTA: _a_millicore_less,
+    RemedyKind.RESOURCE: _a_millicore_less,
 }
 """By kind of remedy, one that is a little smaller."""

@@ -76,7 +76,7 @@ GROUPS = [
         cluster=[*TWO, *gang(3, 2)],
         code="NotEnoughTasks",
         shows=["valid: 2, min: 3"],
-        remedies=[],
+        remedies=["minAvailable 2 instead of 3"],
     ),
     Case(
         name="a task has fewer pods than its minimum",
@@ -119,7 +119,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="ClusterInsufficient",
         shows=["needs cpu 99; the cluster has 32, its largest node 8"],
-        remedies=["9 more nodes like n0", "one more node like n0 with cpu 67", "minAvailable 32 instead of 99"],
+        remedies=["9 more nodes like n0", "one more node like n0 with cpu 67", "minAvailable 32 instead of 99, minResources alike"],
     ),
     Case(
         name="the cluster has none of a resource that is needed",
@@ -165,7 +165,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="QueueQuotaInsufficient",
         shows=["queue small: needs cpu 4, in use 1", "limit 2"],
-        remedies=["capability of queue small: cpu 3 more", "minAvailable 1 instead of 4"],
+        remedies=["capability of queue small: cpu 3 more", "minAvailable 1 instead of 4, minResources alike"],
     ),
     Case(
         name="two resources of the capability are too small",
@@ -177,7 +177,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="QueueQuotaInsufficient",
         shows=["insufficient cpu"],
-        remedies=["capability of queue small: cpu 2, memory 1Gi more", "minAvailable 1 instead of 2"],
+        remedies=["capability of queue small: cpu 2, memory 1Gi more", "minAvailable 1 instead of 2, minResources alike"],
     ),
     Case(
         name="a job of its own queue keeps the quota",
@@ -190,7 +190,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="QueueQuotaInsufficient",
         shows=["limit 4"],
-        remedies=["capability of queue q: cpu 1 more", "minAvailable 1 instead of 2", "the end of ns/old"],
+        remedies=["capability of queue q: cpu 1 more", "minAvailable 1 instead of 2, minResources alike", "the end of ns/old"],
     ),
     Case(
         name="a ResourceQuota has no room",
@@ -202,7 +202,7 @@ ENQUEUE = [
         conf=QUOTAS,
         code="ResourceQuotaInsufficient",
         shows=["requested: cpu=2, used: cpu=3, limited: cpu=4"],
-        remedies=["ResourceQuota tight: cpu 1 more", "minAvailable 1 instead of 2"],
+        remedies=["ResourceQuota tight: cpu 1 more", "minAvailable 1 instead of 2, minResources alike"],
     ),
     Case(
         name="the queue has queues below it",
@@ -232,7 +232,7 @@ ENQUEUE = [
         conf=NO_RECLAIM_TREE,
         code="QueueQuotaInsufficient",
         shows=["org"],
-        remedies=["capability of queue org: cpu 1 more", "minAvailable 1 instead of 2", "the end of ns/old"],
+        remedies=["capability of queue org: cpu 1 more", "minAvailable 1 instead of 2, minResources alike", "the end of ns/old"],
     ),
 ]
 QUEUES = [
@@ -296,21 +296,21 @@ ROOM = [
         name="a single pod is larger than any node",
         cluster=[*TWO, *gang(1, cpu="6")],
         code="LargerThanAnyNode",
-        shows=["2 Insufficient cpu", "n1 lacks cpu 2"],
+        shows=["2 Insufficient cpu", "n1 is short of cpu 2"],
         remedies=["one more node like n1 with cpu 6, pods 1"],
     ),
     Case(
         name="memory is what no node has enough of",
         cluster=[node("n1", memory="8Gi"), *gang(1, cpu="1", memory="16Gi")],
         code="LargerThanAnyNode",
-        shows=["n1 lacks memory 8Gi"],
+        shows=["n1 is short of memory 8Gi"],
         remedies=["one more node like n1 with cpu 1, memory 16Gi, pods 1"],
     ),
     Case(
         name="no node has a GPU",
         cluster=[*TWO, *gang(1, **{GPU: "1"})],
         code="LargerThanAnyNode",
-        shows=[f"lacks {GPU} 1"],
+        shows=[f"is short of {GPU} 1"],
         remedies=[f"one more node like n1 with cpu 1, {GPU} 1, pods 1"],
     ),
     Case(
@@ -321,7 +321,7 @@ ROOM = [
             *gang(4, **{GPU: "2"}),
         ],
         code="InsufficientResource",
-        shows=[f"4 Insufficient {GPU}", f"g0 lacks {GPU} 2"],
+        shows=[f"4 Insufficient {GPU}", f"g0 is short of {GPU} 2"],
         remedies=[
             "1 more node like g0",
             f"one more node like g0 with cpu 1, {GPU} 2, pods 1",
@@ -333,7 +333,7 @@ ROOM = [
         name="all nodes are in use",
         cluster=[*TWO, *busy("a", 4, "n1"), *busy("b", 4, "n2"), *gang(1)],
         code="InsufficientResource",
-        shows=["2 Insufficient cpu", "n1 lacks cpu 1"],
+        shows=["2 Insufficient cpu", "n1 is short of cpu 1"],
         remedies=[
             "1 more node like n1",
             "one more node like n1 with cpu 1, pods 1",
@@ -345,7 +345,7 @@ ROOM = [
         name="enough is free in all but not on one node",
         cluster=[*TWO, *busy("a", 3, "n1"), *busy("b", 3, "n2"), *gang(1, cpu="2")],
         code="Fragmented",
-        shows=["n1 lacks cpu 1"],
+        shows=["n1 is short of cpu 1"],
         remedies=[
             "1 more node like n1",
             "one more node like n1 with cpu 2, pods 1",
@@ -357,7 +357,7 @@ ROOM = [
         name="a gang does not fit as a whole",
         cluster=[*TWO, *gang(3, cpu="3")],
         code="InsufficientResource",
-        shows=["n1 lacks cpu 2"],
+        shows=["n1 is short of cpu 2"],
         remedies=["1 more node like n1", "one more node like n1 with cpu 3, pods 1", "minAvailable 2 instead of 3"],
     ),
     Case(
@@ -375,7 +375,7 @@ ROOM = [
         name="nodes run as many pods as they may",
         cluster=[node("n1", pods="2"), *busy("a", 2, "n1"), *gang(1)],
         code="TooManyPods",
-        shows=["n1 lacks pods 1"],
+        shows=["n1 is short of pods 1"],
         remedies=["1 more node like n1", "one more node like n1 with cpu 1, pods 1", "the end of ns/a"],
     ),
     Case(
@@ -392,7 +392,7 @@ ROOM = [
             *gang(1, cpu="2"),
         ],
         code="InsufficientResource",
-        shows=["n1 lacks cpu 1"],
+        shows=["n1 is short of cpu 1"],
         remedies=["1 more node like n1", "one more node like n1 with cpu 2, pods 1"],
     ),
     Case(
@@ -404,7 +404,7 @@ ROOM = [
             pod("g-9", "g", cpu="1"),
         ],
         code="InsufficientResource",
-        shows=["n1 lacks cpu 1"],
+        shows=["n1 is short of cpu 1"],
         remedies=["1 more node like n1", "one more node like n1 with cpu 1, pods 1"],
     ),
     Case(
@@ -416,7 +416,7 @@ ROOM = [
             *gang(2),
         ],
         code="InsufficientResource",
-        shows=["n1 lacks cpu 1"],
+        shows=["n1 is short of cpu 1"],
         remedies=["1 more node like n1", "one more node like n1 with cpu 1, pods 1", "minAvailable 1 instead of 2"],
     ),
     Case(
@@ -447,7 +447,7 @@ ROOM = [
             *gang(1, **{"ephemeral-storage": "4Gi"}),
         ],
         code="InsufficientResource",
-        shows=["n1 lacks ephemeral-storage 2Gi"],
+        shows=["n1 is short of ephemeral-storage 2Gi"],
         remedies=[
             "1 more node like n1",
             "one more node like n1 with cpu 1, ephemeral-storage 4Gi, pods 1",
@@ -456,6 +456,43 @@ ROOM = [
     ),
 ]
 RULES = [
+    Case(
+        name="the nodes with GPUs have a taint and the others no GPUs",
+        cluster=[node("cpu"), tainted("gpu", **{GPU: "8"}), *gang(1, **{GPU: "1"})],
+        code="UntoleratedTaint",
+        shows=[f"1 Insufficient {GPU}", "1 node(s) had untolerated taint {dedicated: ml}"],
+        remedies=["its pods tolerate the taint dedicated:NoSchedule"],
+    ),
+    Case(
+        name="a node is cordoned as the node controller does it",
+        cluster=[
+            {
+                **tainted("n1", "node.kubernetes.io/unschedulable", ""),
+                "spec": {
+                    "unschedulable": True,
+                    "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}],
+                },
+            },
+            *gang(1),
+        ],
+        code="NodeUnschedulable",
+        shows=["1 node(s) were unschedulable"],
+        remedies=["uncordon n1"],
+    ),
+    Case(
+        name="a node is not ready",
+        cluster=[tainted("n1", "node.kubernetes.io/not-ready", ""), *gang(1)],
+        code="NodeNotReady",
+        shows=["node.kubernetes.io/not-ready"],
+        remedies=[],
+    ),
+    Case(
+        name="some pods of a gang have a scheduling gate and others do not exist",
+        cluster=[*TWO, *gang(3, 2, spec={"schedulingGates": [{"name": "a"}]})],
+        code="SchedulingGated",
+        shows=["gates a"],
+        remedies=[],
+    ),
     Case(
         name="all nodes are cordoned",
         cluster=[node("n1", unschedulable=True), node("n2", unschedulable=True), *gang(1)],
@@ -495,7 +532,7 @@ RULES = [
         name="the untainted node is too small for the gang",
         cluster=[tainted("n1"), node("n2", cpu="1"), *gang(2)],
         code="InsufficientResource",
-        shows=["1 Insufficient cpu", "1 node(s) had untolerated taint {dedicated: ml}", "n2 lacks cpu 1"],
+        shows=["1 Insufficient cpu", "1 node(s) had untolerated taint {dedicated: ml}", "n2 is short of cpu 1"],
         remedies=["1 more node like n2", "one more node like n2 with cpu 1, pods 1", "minAvailable 1 instead of 2"],
     ),
     Case(
@@ -514,7 +551,7 @@ RULES = [
             *gang(1, spec={"nodeSelector": {"zone": "b"}}),
         ],
         code="InsufficientResource",
-        shows=["n1 lacks cpu 1"],
+        shows=["n1 is short of cpu 1"],
         remedies=["1 more node like n1", "one more node like n1 with cpu 1, pods 1", "the end of ns/a"],
     ),
     Case(
@@ -629,7 +666,7 @@ RULES = [
         name="one node is cordoned and the other full",
         cluster=[node("n1", cpu="4", unschedulable=True), node("n2", cpu="4"), *busy("a", 4, "n2"), *gang(1)],
         code="InsufficientResource",
-        shows=["1 Insufficient cpu", "1 node(s) were unschedulable", "n2 lacks cpu 1"],
+        shows=["1 Insufficient cpu", "1 node(s) were unschedulable", "n2 is short of cpu 1"],
         remedies=["1 more node like n2", "one more node like n2 with cpu 1, pods 1", "uncordon n1", "the end of ns/a"],
     ),
     Case(
@@ -658,7 +695,7 @@ VICTIMS = [
         conf=PREEMPT,
         code="WaitingForVictims",
         shows=["2 of its pods wait for room that is being released"],
-        remedies=["nothing has to change: it is placed once 4 terminating pods ended"],
+        remedies=["nothing has to change: it is placed when the pods that end or are evicted for it are gone"],
     ),
     Case(
         name="a preemptor has just evicted its victims",
@@ -672,7 +709,7 @@ VICTIMS = [
         conf=PREEMPT,
         code="WaitingForVictims",
         shows=["2 of its pods wait for room"],
-        remedies=["nothing has to change: it is placed in one of the next cycles"],
+        remedies=["nothing has to change: it is placed when the pods that end or are evicted for it are gone"],
     ),
     Case(
         name="pods that may not be preempted keep the node",
@@ -685,7 +722,7 @@ VICTIMS = [
         ],
         conf=PREEMPT,
         code="InsufficientResource",
-        shows=["n1 lacks cpu 1"],
+        shows=["n1 is short of cpu 1"],
         remedies=["1 more node like n1", "one more node like n1 with cpu 2, pods 2", "the end of ns/old"],
     ),
 ]

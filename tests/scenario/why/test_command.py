@@ -12,6 +12,7 @@ from tests.commands import run, run_aside
 from tests.scenario.cluster.harness import cluster, job_manifest
 from tests.scenario.scheduling.harness import group, node, pod, queue, running
 from tests.scenario.simulate.command import Ended, Simulate
+from tests.scenario.simulate.test_what_if import FULL, PREEMPT
 from tests.scenario.why.cases import ALLOCATE, busy, gang
 from volcanoio.model.base import Manifest
 
@@ -26,16 +27,17 @@ STATE = [
     group("owned", 9, phase="Inqueue"),
     pod("alone", cpu="1"),
     pod("foreign", cpu="1", spec={"schedulerName": "default-scheduler"}),
+    pod("failed", phase="Failed", cpu="1"),
     pod("there", on="n1", phase="Running", cpu="1", spec={"schedulerName": "default-scheduler"}),
 ]
-STATE[-4]["metadata"]["ownerReferences"] = [
+STATE[-5]["metadata"]["ownerReferences"] = [
     {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "big", "uid": "u", "controller": True}
 ]
 
 
-def _ask(why: Simulate, *words: str, state: list[Manifest] = STATE) -> Ended:
+def _ask(why: Simulate, *words: str, state: list[Manifest] = STATE, conf: str = ALLOCATE) -> Ended:
     listed = {"apiVersion": "v1", "kind": "List", "items": state}
-    files = ("-f", why.file("state.json", json.dumps(listed)), "--conf", why.file("c.conf", ALLOCATE))
+    files = ("-f", why.file("state.json", json.dumps(listed)), "--conf", why.file("c.conf", conf))
     return why.run(*words, "-n", "ns", *files, "--now", "2026-01-02T00:00:00Z")
 
 
@@ -69,6 +71,8 @@ def test_remedies_are_left_out_on_request(why: Simulate) -> None:
         (["big"], "ns/owned waits: pods"),
         (["pod/train-1"], "ns/train waits: nodes"),
         (["pod/there"], "ns/there does not wait: it is Running."),
+        (["pod/nightly-0"], "ns/nightly-0 does not wait: it is Running."),
+        (["pod/failed"], "ns/failed does not wait: it is Failed."),
         (["alone"], "NoPodGroup"),
         (["pod/foreign"], "its schedulerName is default-scheduler, not volcano"),
     ],
@@ -98,6 +102,35 @@ def test_unknown_names(why: Simulate, word: str, error: str) -> None:
 def test_a_job_that_a_scheduler_would_place_now(why: Simulate) -> None:
     said = _ask(why, "free", state=[node("n1"), *gang(2, name="free")]).out
     assert said.startswith("ns/free need not wait: a scheduling cycle places 2 pods of it now.\n")
+
+
+def test_a_group_that_a_scheduler_would_admit_now(why: Simulate) -> None:
+    said = _ask(why, "free", state=[node("n1"), group("free", 2)]).out
+    assert said.startswith("ns/free need not wait: a scheduling cycle admits it now; its pods do not exist yet.\n")
+
+
+def test_a_running_job_whose_pods_a_cycle_would_evict(why: Simulate) -> None:
+    said = _ask(why, "old", state=FULL, conf=PREEMPT).out
+    assert said == "ns/old does not wait: it is Running. A scheduling cycle evicts 2 pods of it now.\n"
+
+
+def test_a_job_whose_victims_end(why: Simulate) -> None:
+    said = _ask(why, "urgent", state=FULL, conf=PREEMPT).out
+    assert "WaitingForVictims" in said
+    assert "2 needed together, 0 placed, 2 pending" in said
+    assert said.endswith("\nNothing has to change: it is placed when the pods that end or are evicted for it are gone.\n")
+
+
+def test_pods_beyond_the_minimum(why: Simulate) -> None:
+    state = [node("n1", cpu="2"), *gang(1, 4, name="wide")]
+    assert "One more of its pods is placed after any one of these" in _ask(why, "wide", state=state).out
+
+
+def test_the_amounts_of_a_queue_are_those_of_the_state(why: Simulate) -> None:
+    state = [node("n1"), queue("default"), *busy("old", 1, "n1"), *gang(2, name="free")]
+    said = _ask(why, "queue/default", state=state).out
+    assert "allocated   cpu 1, pods 1" in said
+    assert "A scheduling cycle places pods of ns/free now." in said
 
 
 def test_a_group_without_pods_is_said_to_be_admitted_only(why: Simulate) -> None:

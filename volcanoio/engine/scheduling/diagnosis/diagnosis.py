@@ -7,7 +7,6 @@ filters once more for all nodes. The session must be closed and not undone yet.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,13 @@ from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
-from volcanoio.engine.scheduling.status.explanation import UNSETTLED, group_text, is_held_back, missing_group_text
+from volcanoio.engine.scheduling.status.explanation import (
+    UNSETTLED,
+    amount_details,
+    group_text,
+    is_held_back,
+    missing_group_text,
+)
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.framework.statuses import with_details
@@ -44,7 +49,7 @@ class NodeReason(msgspec.Struct, frozen=True):
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """What one more pod lacks of a resource on the node that comes nearest to having room; Kubernetes quantities."""
+    """How much of a resource is missing for one more pod on the node with the least missing; Kubernetes quantities."""
 
     node: str
     resource: str
@@ -57,10 +62,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why a job waits.
 
     `code` is a key of `codes.CODES` or a plugin's own, `message` the text that the scheduler writes, with amounts.
-    `min_available`, `ready` and `pending` are numbers of pods; with `ready` not below `min_available` the gang runs
-    and further pods wait. `found` pods had a node when the attempt was given up. `position` counts from 1 among the
-    jobs of the queue that are at the same side of admission, and `ahead` names the nearest before it; 0 and empty for
-    pods without queue. `nodes` and `nearest` are empty unless nodes were looked at.
+    `min_available`, `pods` (all that exist), `ready` and `pending` are numbers of pods; with `ready` not below
+    `min_available` the gang runs and further pods wait. `found` pods had a node when the attempt was given up.
+    `position` counts from 1 among the jobs of the queue that are at the same side of admission, and `ahead` names the
+    nearest before it; 0 and empty for pods without queue. `nodes` and `nearest` are empty unless nodes were looked at.
     """
 
     stage: str
@@ -70,6 +75,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     position: int = 0
     ahead: tuple[str, ...] = ()
     min_available: int = 0
+    pods: int = 0
     ready: int = 0
     pending: int = 0
     found: int = 0
@@ -141,8 +147,9 @@ def _diagnosis(session: CycleSession, job: JobInfo, position: int, ahead: tuple[
         position=position,
         ahead=ahead,
         min_available=job.min_available,
+        pods=len(job.members),
         ready=job.ready_count,
-        pending=len(job.pending),
+        pending=len(job.pending) + job.counts[TaskStatus.PIPELINED],
         found=job.schedulable_count,
         nodes=nodes,
         nearest=nearest,
@@ -172,7 +179,7 @@ def _reason(session: CycleSession, job: JobInfo) -> tuple[str, Stage, str]:
         return codes.SCHEDULING_GATED, Stage.PODS, f"its pods have the scheduling gates {', '.join(gates)}"
     if not job.members:
         if job.phase == PodGroupPhase.PENDING:
-            return codes.NOT_TRIED, Stage.ENQUEUE, "the last cycle did not decide on its admission"
+            return codes.NOT_TRIED, Stage.QUEUE, "the last cycle did not decide on its admission"
         return codes.PODS_MISSING, Stage.PODS, f"it is {job.phase}, and none of its {job.min_available} pods exists"
     return _attempted(session, job, text)
 
@@ -182,13 +189,11 @@ def _attempted(session: CycleSession, job: JobInfo, text: str) -> tuple[str, Sta
     reason = job.attempts.reason
     if job.attempts.fit_errors:
         return _NODES_UNAVAILABLE, Stage.NODES, text
-    if is_held_back(job) and job.queue_info is not None:
-        shape = next(iter(job.pending.values())).shape
-        count = sum(1 for task in job.pending.values() if task.shape is shape)
+    if is_held_back(job):
         return (
             codes.QUEUE_QUOTA,
             Stage.QUEUE,
-            with_details(text, partial(session.rules.room_details, job.queue_info, shape, count)),
+            with_details(text, amount_details(job, session.enqueue_rejections, session.rules)),
         )
     if job.is_single_pod:
         return _NODES_UNAVAILABLE, Stage.NODES, text
@@ -203,7 +208,7 @@ def _attempted(session: CycleSession, job: JobInfo, text: str) -> tuple[str, Sta
 
 
 def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReason, ...], tuple[Shortage, ...]]:
-    """Return the code of a job that found no node, the nodes by reason, and what the nearest node lacks."""
+    """Return the code of a job that found no node, the nodes by reason, and how much is missing on the nearest."""
     columns = session.state.ledger.columns
     failed = next((job.members[uid] for uid in job.attempts.fit_errors if uid in job.members), None)
     task = failed or next(iter(job.pending.values()))
@@ -217,12 +222,12 @@ def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReaso
         NodeReason(node_code(text), text, count)
         for text, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     )
-    eligible = np.ones(len(columns), np.bool_)
+    eligible, large_enough = np.ones(len(columns), np.bool_), _large_enough(session, task.shape)
     for _, mask in masks:
         eligible &= ~mask
-    if not eligible.any():
-        kept_out = max(masks, key=lambda each: int(np.count_nonzero(each[1])))
-        return node_code(kept_out[0]), nodes, ()
+    if large_enough.any() and not (eligible & large_enough).any():
+        text, _ = max(masks, key=lambda each: int(np.count_nonzero(each[1] & large_enough)))
+        return node_code(text), nodes, ()
     missing = max(job.min_available - job.ready_count - job.schedulable_count, 1)
     code, nearest = _shortage(session, task.shape, free, eligible, missing)
     if not nearest and nodes:
@@ -260,18 +265,17 @@ def _counts(
 def _shortage(
     session: CycleSession, shape: Shape, free: NDArray[np.int64], eligible: Mask, missing: int
 ) -> tuple[str, tuple[Shortage, ...]]:
-    """Return the code for a lack of resources on eligible nodes, and what the nearest of them lacks."""
+    """Return the code where eligible nodes are short of resources, and how much is missing on the nearest of them."""
     columns = session.state.ledger.columns
     names = sorted(shape.requests)
     rows = [columns.resource(name) for name in names]
     wanted = np.array([shape.requests[name] for name in names], np.int64).reshape(-1, 1)
-    whole = columns.block[Quantity.ALLOCATABLE][rows][:, : len(columns)]
-    large_enough = eligible & (whole >= wanted).all(axis=0)
+    large_enough = eligible & _large_enough(session, shape)
     is_too_large = not large_enough.any()
-    has = whole if is_too_large else free[rows]
-    among = eligible if is_too_large else large_enough
-    lacks = np.maximum(wanted - has, 0)
-    distance = np.where(among, (lacks / np.maximum(wanted, 1)).sum(axis=0), np.inf)
+    has = columns.block[Quantity.ALLOCATABLE][rows][:, : len(columns)] if is_too_large else free[rows]
+    among = np.ones(len(columns), np.bool_) if is_too_large else large_enough
+    short = np.maximum(wanted - has, 0)
+    distance = np.where(among, (short / np.maximum(wanted, 1)).sum(axis=0), np.inf)
     row = int(distance.argmin())
     nearest = tuple(
         Shortage(
@@ -279,10 +283,10 @@ def _shortage(
             name,
             amount_text(name, shape.requests[name]),
             amount_text(name, max(int(has[at, row]), 0)),
-            amount_text(name, int(lacks[at, row])),
+            amount_text(name, int(short[at, row])),
         )
         for at, name in enumerate(names)
-        if lacks[at, row]
+        if short[at, row]
     )
     if is_too_large:
         return codes.LARGER_THAN_ANY_NODE, nearest
@@ -291,3 +295,12 @@ def _shortage(
     in_all = np.maximum(free[rows][:, large_enough], 0).sum(axis=1, keepdims=True)
     is_fragmented = bool(nearest) and bool((in_all >= wanted * missing).all())
     return codes.FRAGMENTED if is_fragmented else codes.INSUFFICIENT, nearest
+
+
+def _large_enough(session: CycleSession, shape: Shape) -> Mask:
+    """Return the nodes that a pod of the shape would fit if they were empty."""
+    columns = session.state.ledger.columns
+    fits = np.ones(len(columns), np.bool_)
+    for name, amount in shape.requests.items():
+        fits &= columns.block[Quantity.ALLOCATABLE, columns.resource(name), : len(columns)] >= amount
+    return fits

@@ -32,10 +32,13 @@ MAX_TRIALS = 400
 _MAX_NODES, _MAX_ENDS, _MAX_ALONE = 64, 48, 3
 """Most further nodes, most jobs whose end is tried alone, and how many of those are named."""
 _MEBI = 1 << 20
+NODE_TAINTS = "node.kubernetes.io/"
+"""Beginning of the keys of taints that follow from a node's state."""
+_NOT_ADMITTED = ("", PodGroupPhase.PENDING)
 _MILLI = 1000
 
 
-class Kind(StrEnum):
+class RemedyKind(StrEnum):
     """What is changed."""
 
     WAIT = "wait"
@@ -64,42 +67,43 @@ class Kind(StrEnum):
 class Remedy(msgspec.Struct, frozen=True):
     """A change after which the job is placed. `change` has the new or added values by field, `text` is for people."""
 
-    kind: Kind
+    kind: RemedyKind
     target: str
     change: dict[str, str]
     text: str
 
 
-_LACKS_ROOM = (Kind.NODES, Kind.RESOURCE, Kind.MIN_AVAILABLE, Kind.UNCORDON, Kind.END)
-_KINDS: Mapping[str, tuple[Kind, ...]] = {
-    codes.QUEUE_NOT_FOUND: (Kind.CREATE_QUEUE,),
-    "QueueClosed": (Kind.OPEN_QUEUE,),
-    "QueueQuotaInsufficient": (Kind.CAPABILITY, Kind.MIN_AVAILABLE, Kind.END),
-    codes.QUEUE_QUOTA: (Kind.CAPABILITY, *_LACKS_ROOM),
-    codes.QUEUE_OVERUSED: (Kind.CAPABILITY, *_LACKS_ROOM),
-    "ClusterInsufficient": _LACKS_ROOM,
-    "ClusterOverused": _LACKS_ROOM,
-    "ResourceQuotaInsufficient": (Kind.QUOTA, Kind.MIN_AVAILABLE),
-    "NamespaceHoldsBack": (Kind.END,),
-    codes.SCHEDULING_GATED: (Kind.UNGATE,),
-    codes.NOT_TRIED: _LACKS_ROOM,
-    codes.LARGER_THAN_ANY_NODE: (Kind.RESOURCE,),
-    codes.INSUFFICIENT: _LACKS_ROOM,
-    codes.FRAGMENTED: _LACKS_ROOM,
-    codes.TOO_MANY_PODS: _LACKS_ROOM,
+_OTHERWISE = (RemedyKind.MIN_AVAILABLE, RemedyKind.END)
+_MAKE_ROOM = (RemedyKind.NODES, RemedyKind.RESOURCE, RemedyKind.MIN_AVAILABLE, RemedyKind.UNCORDON, RemedyKind.END)
+_KINDS: Mapping[str, tuple[RemedyKind, ...]] = {
+    codes.QUEUE_NOT_FOUND: (RemedyKind.CREATE_QUEUE,),
+    "QueueClosed": (RemedyKind.OPEN_QUEUE,),
+    "QueueQuotaInsufficient": (RemedyKind.CAPABILITY, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
+    codes.QUEUE_QUOTA: (RemedyKind.CAPABILITY, *_MAKE_ROOM),
+    codes.QUEUE_OVERUSED: (RemedyKind.CAPABILITY, *_MAKE_ROOM),
+    "ClusterInsufficient": _MAKE_ROOM,
+    "ClusterOverused": _MAKE_ROOM,
+    "ResourceQuotaInsufficient": (RemedyKind.QUOTA, RemedyKind.MIN_AVAILABLE),
+    "NamespaceHoldsBack": (RemedyKind.END,),
+    codes.SCHEDULING_GATED: (RemedyKind.UNGATE,),
+    codes.NOT_TRIED: _MAKE_ROOM,
+    codes.LARGER_THAN_ANY_NODE: (RemedyKind.RESOURCE,),
+    codes.INSUFFICIENT: _MAKE_ROOM,
+    codes.FRAGMENTED: _MAKE_ROOM,
+    codes.TOO_MANY_PODS: _MAKE_ROOM,
     codes.NO_NODES: (),
-    "NodeUnschedulable": (Kind.UNCORDON, Kind.MIN_AVAILABLE, Kind.END),
-    "UntoleratedTaint": (Kind.TOLERATE, Kind.MIN_AVAILABLE, Kind.END),
-    "PodAntiAffinity": (Kind.NODES, Kind.MIN_AVAILABLE, Kind.END),
-    "TopologySpread": (Kind.NODES, Kind.MIN_AVAILABLE, Kind.END),
-    "HostPort": (Kind.NODES, Kind.MIN_AVAILABLE, Kind.END),
+    "NodeUnschedulable": (RemedyKind.UNCORDON, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
+    "UntoleratedTaint": (RemedyKind.TOLERATE, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
+    "PodAntiAffinity": (RemedyKind.NODES, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
+    "TopologySpread": (RemedyKind.NODES, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
+    "HostPort": (RemedyKind.NODES, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
     codes.PODS_MISSING: (),
-    "NotEnoughTasks": (),
+    "NotEnoughTasks": (RemedyKind.MIN_AVAILABLE,),
     "NotEnoughPodsOfTask": (),
     codes.POD_GROUP_NOT_FOUND: (),
+    "NodeNotReady": _OTHERWISE,
 }
 """Which kinds are tried for which code, in order; none where only other programs can help."""
-_OTHERWISE = (Kind.MIN_AVAILABLE, Kind.END)
 
 
 class TooManyTrialsError(Exception):
@@ -122,9 +126,10 @@ class RemedySearch:
         self._left = trials
         self.is_complete = True
         self._known = build(self._objects).state.ledger
+        self._waits_for_admission = self._known.jobs[job].phase in _NOT_ADMITTED
 
     def search(self) -> list[Remedy]:
-        """Return the smallest remedy of each kind, or up to three that are as small."""
+        """Return the smallest remedy of each kind; of several queues, taints or jobs, each that suffices alone."""
         found: list[Remedy] = []
         if not (tried := _KINDS.get(self._diagnosis.code, _OTHERWISE)):
             return found
@@ -170,8 +175,11 @@ class RemedySearch:
         return False
 
     def _is_placed(self, job: JobInfo) -> bool:
+        """Return whether more pods than before run, and the minimum; without enough pods, whether it is admitted."""
         if len(job.members) < job.min_available or not job.members:
-            return job.phase not in ("", PodGroupPhase.PENDING)
+            if self._diagnosis.code == codes.QUEUE_NOT_FOUND:
+                return job.schedulable
+            return self._waits_for_admission and job.phase not in _NOT_ADMITTED
         return job.ready_count >= max(job.min_available, self._diagnosis.ready + 1)
 
     def _smallest(self, unit: int, works: Callable[[int], bool], *, most: int = LARGEST // 8) -> int | None:
@@ -206,17 +214,18 @@ class RemedySearch:
     # Kinds of remedies.
 
     def _wait(self) -> Remedy:
-        ending = sum(1 for obj in self._objects if isinstance(obj, Pod) and obj.metadata.deletion_timestamp)
-        text = "nothing has to change: it is placed "
-        text += f"once {pluralize(ending, 'terminating pod')} ended" if ending else "in one of the next cycles"
-        return Remedy(Kind.WAIT, "", {}, text)
+        is_for_victims = self._diagnosis.code == codes.WAITING_FOR_VICTIMS
+        when = (
+            "when the pods that end or are evicted for it are gone" if is_for_victims else "in one of the next cycles"
+        )
+        return Remedy(RemedyKind.WAIT, "", {}, f"nothing has to change: it is placed {when}")
 
     def _create_queue(self) -> Iterator[Remedy]:
         name = self._diagnosis.queue
         meta = msgspec.structs.replace(ApiObject().metadata, name=name, uid=f"{kinds.QUEUE.resource}//{name}")
         queue = Queue(metadata=meta, spec=QueueSpec(), status=QueueStatus(state=QueueState.OPEN))
         if self._helps({}, [queue]):
-            yield Remedy(Kind.CREATE_QUEUE, f"queue/{name}", {"spec.weight": "1"}, f"create queue {name}")
+            yield Remedy(RemedyKind.CREATE_QUEUE, f"queue/{name}", {"spec.weight": "1"}, f"create queue {name}")
 
     def _open_queue(self) -> Iterator[Remedy]:
         if (queue := self._queue(self._diagnosis.queue)) is None:
@@ -224,11 +233,12 @@ class RemedySearch:
         name = queue.metadata.name
         status = msgspec.structs.replace(queue.status, state=QueueState.OPEN)
         if self._helps(_as_replaced(msgspec.structs.replace(queue, status=status))):
-            yield Remedy(Kind.OPEN_QUEUE, f"queue/{name}", {"status.state": "Open"}, f"open queue {name}")
+            yield Remedy(RemedyKind.OPEN_QUEUE, f"queue/{name}", {"status.state": "Open"}, f"open queue {name}")
 
     def _capability(self) -> Iterator[Remedy]:
-        name: str | None = self._diagnosis.queue
-        while name and (queue := self._queue(name)) is not None:
+        name, seen = self._diagnosis.queue, set[str]()
+        while name not in seen and (queue := self._queue(name)) is not None:
+            seen.add(name)
             capability = stored_amounts(queue.spec.capability)
 
             def grown(extra: Mapping[str, int], queue: Queue = queue) -> Queue:
@@ -241,9 +251,9 @@ class RemedySearch:
                     f"spec.capability.{each}": format_amount(each, capability[each] + extra[each]) for each in extra
                 }
                 text = f"capability of queue {name}: {_listed(extra)} more"
-                yield Remedy(Kind.CAPABILITY, f"queue/{name}", change, text)
+                yield Remedy(RemedyKind.CAPABILITY, f"queue/{name}", change, text)
                 return
-            name = queue.spec.parent if queue.spec.parent != name else None
+            name = queue.spec.parent
 
     def _quota(self) -> Iterator[Remedy]:
         namespace = self._job.partition("/")[0]
@@ -262,33 +272,33 @@ class RemedySearch:
                 name = quota.metadata.name
                 change = {f"spec.hard.{each}": format_amount(each, hard[each] + extra[each]) for each in extra}
                 text = f"ResourceQuota {name}: {_listed(extra)} more"
-                yield Remedy(Kind.QUOTA, f"resourcequota/{namespace}/{name}", change, text)
+                yield Remedy(RemedyKind.QUOTA, f"resourcequota/{namespace}/{name}", change, text)
 
     def _nodes(self) -> Iterator[Remedy]:
         if (like := self._example_node()) is None:
             return
 
         def helps(count: int) -> bool:
-            return self._helps({}, [_further(like, at) for at in range(count)])
+            return self._helps({}, [another_node(like, f"{like.metadata.name}-further-{at}") for at in range(count)])
 
         if (count := self._smallest(1, helps, most=_MAX_NODES)) is None:
             return
         name = like.metadata.name
-        yield Remedy(Kind.NODES, f"node/{name}", {"nodes": str(count)}, f"{pluralize(count, 'more node')} like {name}")
+        yield Remedy(
+            RemedyKind.NODES, f"node/{name}", {"nodes": str(count)}, f"{pluralize(count, 'more node')} like {name}"
+        )
 
     def _resource(self) -> Iterator[Remedy]:
-        like, job = self._example_node(), self._known.jobs[self._job]
-        if like is None:
+        if (like := self._example_node()) is None:
             return
-        requested = {name for task in job.pending.values() for name in task.shape.requests} | set(
-            job.min_resources or ()
-        )
-        names = sorted(name for name in requested if not name.startswith(("limits.", "requests.", "count/")))
-        extra = self._amounts(names, lambda amounts: self._helps({}, [_with_amounts(_further(like, 0), amounts)]))
+        further = another_node(like, f"{like.metadata.name}-further")
+        extra = self._amounts(self._requested(), lambda amounts: self._helps({}, [_with_amounts(further, amounts)]))
         if extra:
             name = like.metadata.name
             change = {each: format_amount(each, amount) for each, amount in extra.items()}
-            yield Remedy(Kind.RESOURCE, f"node/{name}", change, f"one more node like {name} with {_listed(extra)}")
+            yield Remedy(
+                RemedyKind.RESOURCE, f"node/{name}", change, f"one more node like {name} with {_listed(extra)}"
+            )
 
     def _min_available(self) -> Iterator[Remedy]:
         group = next(
@@ -303,8 +313,12 @@ class RemedySearch:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._helps(_as_replaced(_with_minimum(group, middle))) else (low, middle)
-        text = f"minAvailable {low} instead of {least}"
-        yield Remedy(Kind.MIN_AVAILABLE, f"podgroup/{self._job}", {"spec.minMember": str(low)}, text)
+        resources = _with_minimum(group, low).spec.min_resources or {}
+        change = {"spec.minMember": str(low)} | {
+            f"spec.minResources.{name}": str(resources[name]) for name in resources
+        }
+        text = f"minAvailable {low} instead of {least}{', minResources alike' if resources else ''}"
+        yield Remedy(RemedyKind.MIN_AVAILABLE, f"podgroup/{self._job}", change, text)
 
     def _end(self) -> Iterator[Remedy]:
         running = [
@@ -312,12 +326,16 @@ class RemedySearch:
             for job in self._known.jobs.values()
             if job.key != self._job and job.has_group and job.ready_count and not job.is_single_pod
         ]
-        by_size = sorted(running, key=lambda job: (job.allocated.get(CPU, 0), job.allocated.get(MEMORY, 0), job.key))
+        wanted = self._requested()
+        by_size = sorted(running, key=lambda job: (sum(job.allocated.get(name, 0) for name in wanted), job.key))
+        if len(by_size) > _MAX_ENDS:
+            by_size = [*by_size[: _MAX_ENDS // 2], *by_size[-_MAX_ENDS // 2 :]]
+            self.is_complete = False
         alone = 0
-        for job in by_size[:_MAX_ENDS]:
+        for job in by_size:
             if self._helps({}, gone=frozenset([job.key])):
                 alone += 1
-                yield Remedy(Kind.END, f"podgroup/{job.key}", {}, f"the end of {job.key}")
+                yield Remedy(RemedyKind.END, f"podgroup/{job.key}", {}, f"the end of {job.key}")
                 if alone == _MAX_ALONE:
                     return
         if alone:
@@ -330,7 +348,7 @@ class RemedySearch:
             middle = (low + high) // 2
             low, high = (low, middle) if self._helps({}, gone=frozenset(oldest[:middle])) else (middle, high)
         named = ", ".join(oldest[:high])
-        yield Remedy(Kind.END, "", {"jobs": named}, f"the end of the {high} oldest running jobs: {named}")
+        yield Remedy(RemedyKind.END, "", {"jobs": named}, f"the end of the {high} oldest running jobs: {named}")
 
     def _uncordon(self) -> Iterator[Remedy]:
         cordoned = [obj for obj in self._objects if isinstance(obj, Node) and obj.spec.unschedulable]
@@ -338,10 +356,12 @@ class RemedySearch:
         for name, node in list(freed.items())[:_MAX_NODES]:
             if self._helps(_as_replaced(node)):
                 target = name.replace(kinds.NODE.resource, "node")
-                yield Remedy(Kind.UNCORDON, target, {"spec.unschedulable": "false"}, f"uncordon {node.metadata.name}")
+                yield Remedy(
+                    RemedyKind.UNCORDON, target, {"spec.unschedulable": "false"}, f"uncordon {node.metadata.name}"
+                )
                 return
         if len(freed) > 1 and self._helps(_as_replaced(*freed.values())):
-            yield Remedy(Kind.UNCORDON, "", {}, f"uncordon all {len(freed)} cordoned nodes")
+            yield Remedy(RemedyKind.UNCORDON, "", {}, f"uncordon all {len(freed)} cordoned nodes")
 
     def _tolerate(self) -> Iterator[Remedy]:
         taints = {
@@ -359,7 +379,7 @@ class RemedySearch:
             if self._helps(_as_replaced(*changed)):
                 change = {"spec.tolerations": f"{key}:{effect}"}
                 yield Remedy(
-                    Kind.TOLERATE, f"podgroup/{self._job}", change, f"its pods tolerate the taint {key}:{effect}"
+                    RemedyKind.TOLERATE, f"podgroup/{self._job}", change, f"its pods tolerate the taint {key}:{effect}"
                 )
 
     def _ungate(self) -> Iterator[Remedy]:
@@ -369,20 +389,22 @@ class RemedySearch:
         ]
         if self._helps(_as_replaced(*freed)):
             gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
-            yield Remedy(Kind.UNGATE, f"podgroup/{self._job}", {"gates": gates}, f"its pods lose the gates {gates}")
+            yield Remedy(
+                RemedyKind.UNGATE, f"podgroup/{self._job}", {"gates": gates}, f"its pods lose the gates {gates}"
+            )
 
-    _SEARCHES: Mapping[Kind, Callable[[RemedySearch], Iterator[Remedy]]] = {
-        Kind.CREATE_QUEUE: _create_queue,
-        Kind.OPEN_QUEUE: _open_queue,
-        Kind.CAPABILITY: _capability,
-        Kind.QUOTA: _quota,
-        Kind.NODES: _nodes,
-        Kind.RESOURCE: _resource,
-        Kind.MIN_AVAILABLE: _min_available,
-        Kind.END: _end,
-        Kind.UNCORDON: _uncordon,
-        Kind.TOLERATE: _tolerate,
-        Kind.UNGATE: _ungate,
+    _SEARCHES: Mapping[RemedyKind, Callable[[RemedySearch], Iterator[Remedy]]] = {
+        RemedyKind.CREATE_QUEUE: _create_queue,
+        RemedyKind.OPEN_QUEUE: _open_queue,
+        RemedyKind.CAPABILITY: _capability,
+        RemedyKind.QUOTA: _quota,
+        RemedyKind.NODES: _nodes,
+        RemedyKind.RESOURCE: _resource,
+        RemedyKind.MIN_AVAILABLE: _min_available,
+        RemedyKind.END: _end,
+        RemedyKind.UNCORDON: _uncordon,
+        RemedyKind.TOLERATE: _tolerate,
+        RemedyKind.UNGATE: _ungate,
     }
 
     # The state.
@@ -390,14 +412,26 @@ class RemedySearch:
     def _queue(self, name: str) -> Queue | None:
         return next((obj for obj in self._objects if isinstance(obj, Queue) and obj.metadata.name == name), None)
 
+    def _requested(self) -> list[str]:
+        """Return the resources that the job still needs."""
+        job = self._known.jobs[self._job]
+        names = {name for task in job.pending.values() for name in task.shape.requests}
+        return sorted(names | set(job.min_resources or ()))
+
     def _example_node(self) -> Node | None:
-        """Return the node that comes nearest to having room, else the largest one without taints."""
+        """Return the node that comes nearest to having room, else the largest one that has what the job needs."""
         nodes = [obj for obj in self._objects if isinstance(obj, Node)]
         nearest = {each.node for each in self._diagnosis.nearest}
         if near := [node for node in nodes if node.metadata.name in nearest]:
             return near[0]
-        usable = [node for node in nodes if not node.spec.taints and not node.spec.unschedulable]
-        return max(usable, key=lambda node: stored_amounts(node.status.allocatable).get(CPU, 0), default=None)
+        wanted = self._requested()
+
+        def suits(node: Node) -> tuple[int, bool, int]:
+            has = stored_amounts(node.status.allocatable)
+            kinds_of = sum(1 for name in wanted if has.get(name))
+            return kinds_of, not node.spec.taints and not node.spec.unschedulable, has.get(CPU, 0)
+
+        return max(nodes, key=suits, default=None)
 
 
 def _unit(name: str) -> int:
@@ -423,16 +457,17 @@ def _as_replaced(*objects: ApiObject) -> dict[tuple[str, str], ApiObject]:
     return {(kinds.of(obj).resource, obj.metadata.key): obj for obj in objects}
 
 
-def _further(like: Node, at: int) -> Node:
-    """Return another node like this one, empty and not cordoned."""
-    name = f"{like.metadata.name}-further-{at}"
+def another_node(like: Node, name: str) -> Node:
+    """Return another node like this one: empty, ready and not cordoned."""
     labels = {**like.metadata.labels, "kubernetes.io/hostname": name}
-    meta = msgspec.structs.replace(like.metadata, name=name, uid=f"further-{name}", labels=labels)
+    meta = msgspec.structs.replace(like.metadata, name=name, uid=f"{kinds.NODE.resource}//{name}", labels=labels)
     return _uncordoned(msgspec.structs.replace(like, metadata=meta))
 
 
 def _uncordoned(node: Node) -> Node:
-    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=False))
+    """Return the node without what keeps new pods out because of its state, which the node controller writes."""
+    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(NODE_TAINTS))
+    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=False, taints=taints))
 
 
 def _with_amounts(node: Node, amounts: Mapping[str, int]) -> Node:

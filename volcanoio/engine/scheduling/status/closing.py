@@ -4,7 +4,7 @@ Only jobs are reviewed that changed, or whose reason for waiting may have change
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from heapq import merge
 from itertools import islice
 from math import inf
@@ -16,7 +16,7 @@ from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND, Precis
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.session.session import CycleSession
-from volcanoio.engine.scheduling.status.explanation import UNSETTLED, group_text, is_held_back, unschedulable_message
+from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, group_text, unschedulable_message
 from volcanoio.engine.scheduling.status.pod_conditions import report_pods, report_pods_without_group
 from volcanoio.framework.backoff import jittered
 from volcanoio.framework.effects import Patch, merge_diff, record_event
@@ -366,7 +366,7 @@ def _conditions(
         if kind == UNSCHEDULABLE:
             if same and old is not None and not _is_dated(session, job, old.message, message):
                 continue
-            message = with_details(message, _details(session, job))
+            message = with_details(message, amount_details(job, session.enqueue_rejections, session.rules))
         if same and old is not None and old.message == message:
             continue
         if kind == UNSCHEDULABLE:
@@ -393,17 +393,6 @@ def _is_dated(session: CycleSession, job: JobInfo, message: str, words: str) -> 
     if job.condition_at < 0:  # written by an earlier process: do not write all conditions again at once
         job.condition_at = session.now
     return session.now >= job.condition_at + _repeat(job)
-
-
-def _details(session: CycleSession, job: JobInfo) -> Callable[[], str] | None:
-    """Return a function that computes the amounts a job waits for; None if they are not known."""
-    if (refusal := session.enqueue_rejections.get(job.key)) is not None:
-        return refusal.details
-    if job.queue_info is None or not job.pending or not is_held_back(job):
-        return None
-    shape = next(iter(job.pending.values())).shape
-    count = sum(1 for task in job.pending.values() if task.shape is shape)
-    return partial(session.rules.room_details, job.queue_info, shape, count)
 
 
 def _without_outdated(conditions: tuple[PodGroupCondition, ...], *, admitted: bool) -> tuple[PodGroupCondition, ...]:

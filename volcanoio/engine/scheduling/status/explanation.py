@@ -3,6 +3,9 @@
 Texts: `pkg/scheduler/api/unschedule_info.go` and `job_info.go` (FitError).
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
 from volcanoio.engine.scheduling.cluster.attempts import (
     QUEUE_NOT_FOUND,
     QUEUE_QUOTA,
@@ -11,6 +14,8 @@ from volcanoio.engine.scheduling.cluster.attempts import (
     histogram,
 )
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.config.plugin_rules import Rules
+from volcanoio.framework.scheduling.verdicts import Verdict
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.scheduling import PodGroupPhase
@@ -85,6 +90,20 @@ def unschedulable_message(job: JobInfo) -> str | None:
     conditions = job.status.conditions
     newest = conditions[-1] if conditions else None
     return newest.message if newest is not None and newest.type == UNSCHEDULABLE else None
+
+
+def amount_details(job: JobInfo, rejections: Mapping[str, Verdict], rules: Rules) -> Callable[[], str] | None:
+    """Return a function that computes the amounts a job waits for; None if they are not known.
+
+    `rejections` are the session's enqueue rejections by job key.
+    """
+    if (refusal := rejections.get(job.key)) is not None:
+        return refusal.details
+    if job.queue_info is None or not job.pending or not is_held_back(job):
+        return None
+    shape = next(iter(job.pending.values())).shape
+    count = sum(1 for task in job.pending.values() if task.shape is shape)
+    return partial(rules.room_details, job.queue_info, shape, count)
 
 
 def missing_group_text(job: JobInfo) -> str:
