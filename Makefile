@@ -111,7 +111,7 @@ metrics: $(VENV)/.dev  ## Regenerate the tables of docs/metrics.md from the cata
 flags: $(VENV)/.dev  ## Regenerate the tables of docs/flags.md from the table of flags
 	$(BIN)/python -m tests.architecture.flags_page
 
-codes: $(VENV)/.dev  ## Regenerate the table of docs/why-a-job-waits.md from the codes
+codes: $(VENV)/.dev  ## Regenerate the table of docs/reason-codes.md from the codes
 	$(BIN)/python -m tests.architecture.codes_page
 
 wheel: $(VENV)/.dev  ## Build the wheel

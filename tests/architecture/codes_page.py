@@ -1,11 +1,11 @@
-"""The table of codes in docs/why-a-job-waits.md; `python -m tests.architecture.codes_page` writes it from the codes."""
+"""The table of codes in docs/reason-codes.md; `python -m tests.architecture.codes_page` writes it from the codes."""
 
 from __future__ import annotations
 
 from tests.architecture.measure import ROOT
 from volcanoio.engine.scheduling.diagnosis.codes import CODES
 
-PAGE = ROOT / "docs/why-a-job-waits.md"
+PAGE = ROOT / "docs/reason-codes.md"
 BEGIN, END = "<!-- begin of the generated table -->\n", "<!-- end of the generated table -->\n"
 
 

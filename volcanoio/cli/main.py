@@ -1,7 +1,7 @@
 """`volcanoio`: the command, its subcommands and their options.
 
 Only click declarations are here. Each command imports its implementation when it runs (`serving`, `demo`,
-`simulation`, `why`, `linting`, `nodes`), so that `--help` and `version` start fast; a test checks this.
+`offline`, `linting`, `nodes`), so that `--help` and `version` start fast; a test checks this.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def simulate(**given: Any) -> int:
     as they would from a cluster without kubelets: a bound pod has its node and never runs, an evicted one keeps
     terminating.
     """
-    from volcanoio.cli.simulation import run_simulate
+    from volcanoio.cli.offline.simulation import run_simulate
 
     return run_simulate(**given)
 
@@ -138,7 +138,7 @@ def why(**given: Any) -> int:
     The state of a cluster, or of files, is read and decided once on this machine; nothing is changed. Every change that
     is listed was tried on a copy of that state.
     """
-    from volcanoio.cli.why import run_why
+    from volcanoio.cli.offline.why import run_why
 
     return run_why(**given)
 
@@ -152,7 +152,7 @@ def replay(journal: Path, plugins_dir: tuple[Path, ...], controllers_dir: tuple[
 
     JOURNAL is the directory that --journal of `up` or of a component wrote. No cluster, clock or policy is needed.
     """
-    from volcanoio.cli.replaying import run_replay
+    from volcanoio.cli.offline.replaying import run_replay
 
     return run_replay(journal, plugins_dir, controllers_dir)
 
@@ -170,7 +170,7 @@ def save_snapshot(file: Path, kubeconfig: Path | None) -> int:
 
     Environments of containers, private keys and managed fields are left out; names, labels and images are not.
     """
-    from volcanoio.cli.state_source import run_save
+    from volcanoio.cli.offline.state_source import run_save
 
     return run_save(file, kubeconfig)
 

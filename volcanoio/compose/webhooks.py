@@ -49,7 +49,7 @@ class WebhookSettings:
       made, renewed and kept in the Secret `secret` of the target's namespace
     - `admission_conf`: the file of `--admission-conf` with resource groups, reloaded when it changes
     - `graceful_shutdown_time`: seconds for reviews in progress at the end
-    - `shutdown_delay`: seconds for which it still answers when it is to end, so that nobody calls it any more then
+    - `shutdown_delay`: seconds for which it still answers when it is to end: API servers call it a little longer
     """
 
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)

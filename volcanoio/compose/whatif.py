@@ -14,7 +14,7 @@ from volcanoio.engine.scheduling.offline.remedies import another_node
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, ObjectMeta
-from volcanoio.model.core import Node, NodeStatus
+from volcanoio.model.core import Node, NodeStatus, ResourceList
 from volcanoio.model.documents import load_yaml
 from volcanoio.model.kinds import Kind
 from volcanoio.model.manifests import ManifestError
@@ -32,9 +32,9 @@ class WhatIfError(ValueError):
 class _Addition(NamedTuple):
     """Nodes to add: like one of that name, or with these amounts."""
 
-    count: int
+    number: int
     like: str
-    amounts: dict[str, str]
+    amounts: ResourceList
 
 
 class _FieldChange(NamedTuple):
@@ -78,7 +78,7 @@ def _addition(text: str) -> _Addition:
     if "=" not in found[2]:
         return _Addition(int(found[1]), found[2], {})
     try:
-        return _Addition(int(found[1]), "", parse_node_resources(found[2]))
+        return _Addition(int(found[1]), "", dict(parse_node_resources(found[2])))
     except NodeResourcesError as error:
         raise WhatIfError(f"--add-nodes: {text}: {str(error).removeprefix('--node-resources: ')}") from None
 
@@ -110,7 +110,7 @@ def _added(objects: Sequence[ApiObject], addition: _Addition, number: int) -> li
     else:
         status = NodeStatus(allocatable=addition.amounts, capacity=addition.amounts)
         like = Node(metadata=ObjectMeta(), status=status)
-    return [another_node(like, f"added-{number}-{at}") for at in range(addition.count)]
+    return [another_node(like, f"added-{number}-{at}") for at in range(addition.number)]
 
 
 def _find(objects: Sequence[ApiObject], change: _FieldChange) -> tuple[int, tuple[str, ...]]:

@@ -5,26 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scenario.scheduling.harness import Scenario, World, group, node, pods, scenarios
+from tests.scenario.scheduling.quotas import CONF, quota
 from volcanoio.model.base import Manifest
-
-CONF = """
-actions: "enqueue, allocate"
-tiers:
-- plugins:
-  - name: gang
-  - name: resourcequota
-"""
-
-
-def quota(name: str, hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any) -> Manifest:
-    """Return a ResourceQuota; nothing is used by default."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": name, "namespace": "ns", "uid": f"quota-{name}"},
-        "spec": {"hard": hard, **spec},
-        "status": {"hard": hard, "used": used or dict.fromkeys(hard, "0")},
-    }
 
 
 def test_a_job_waits_until_its_minimum_fits_beside_what_is_used() -> None:

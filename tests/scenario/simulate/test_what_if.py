@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.scenario.scheduling.harness import group, node, priority_class, queue, running
-from tests.scenario.scheduling.test_resource_quota import CONF as QUOTAS
-from tests.scenario.scheduling.test_resource_quota import quota
+from tests.scenario.scheduling.harness import group, node, queue
+from tests.scenario.scheduling.quotas import CONF as QUOTAS
+from tests.scenario.scheduling.quotas import quota
 from tests.scenario.simulate.command import Ended, Simulate
-from tests.scenario.why.cases import ALLOCATE, gang
+from tests.scenario.why.cases import ALLOCATE, FULL, PREEMPT, gang
 from volcanoio.model.base import Manifest
 
+ONE_GPU: dict[str, Any] = {"nvidia.com/gpu": "1"}
 STATE = [
     node("n1", cpu="4", labels={"zone": "a"}),
     queue("default"),
     queue("ml", capability={"cpu": "2"}),
     *gang(6, name="wide"),
     *gang(3, name="train", queue="ml"),
-]
-PREEMPT = ALLOCATE.replace("allocate, backfill", "allocate, preempt")
-FULL = [
-    node("n1", cpu="4"),
-    queue("default"),
-    priority_class("high", 100),
-    group("old", 1, phase="Running"),
-    *running("old", 4, on="n1"),
-    *gang(2, name="urgent", priorityClassName="high", spec={"priorityClassName": "high", "priority": 100}),
 ]
 
 
@@ -76,7 +69,7 @@ def test_changes(simulate: Simulate, words: list[str], conf: str | None, bound: 
         (["--set", "queue.ml=3"], '--set: "queue.ml=3" is not KIND.NAME.FIELD=VALUE'),
         (["--set", "job.ml.weight=3"], '"job" cannot be changed; valid values: node, pod, podgroup, queue'),
         (["--set", "queue.mll.weight=3"], 'there is no Queue "mll" in the state; did you mean ml?'),
-        (["--set", "queue.ml.wieght=3"], 'the spec of a Queue has no field "wieght"; did you mean weight?'),
+        (["--set", "queue.ml.wieght=3"], 'spec of a Queue has no field "wieght"; did you mean weight?'),
         (["--set", "queue.ml.weight=much"], "--set: queue.ml.weight=much: "),
         (["--set", "queue.ml.weight.x=1"], '"weight" has no fields; leave out what follows it'),
         (["--set", "queue.ml.guarantee.cpu=4"], 'spec.guarantee of a Queue has no field "cpu"; valid values: resource'),
@@ -96,6 +89,9 @@ def test_another_configuration_is_compared(simulate: Simulate) -> None:
     assert said == (
         f"{simulate.directory}/now.conf: 1 cycle: 0 bound, 0 evicted\n"
         f"{other}: 1 cycle: 0 bound, 2 evicted\n\n"
+        "RESERVED FOR  NODE BEFORE  NODE AFTER\n"
+        "ns/urgent-0   -            n1\n"
+        "ns/urgent-1   -            n1\n\n"
         "EVICTED ONLY AFTER\nns/old-2\nns/old-3\n"
     )
 
@@ -112,7 +108,7 @@ def test_names_of_resources_may_have_dots(simulate: Simulate) -> None:
         node("n1", **{"nvidia.com/gpu": "2"}),
         queue("default"),
         queue("ml", capability={"nvidia.com/gpu": "1"}),
-        *gang(2, name="train", queue="ml", **{"nvidia.com/gpu": "1"}),
+        *gang(2, name="train", queue="ml", **ONE_GPU),
     ]
     words = ("--set", "queue.ml.capability.nvidia.com/gpu=2", "-o", "json")
     assert _bound(_run(simulate, "-o", "json", state=state, conf=None)) == {}

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.architecture import codes_page
 from tests.scenario.scheduling.capacity_clusters import NO_RECLAIM_TREE, ROOT
 from tests.scenario.scheduling.harness import group, node, pod, pods, priority_class, queue, running
+from tests.scenario.scheduling.node_groups import affine, grouped
+from tests.scenario.scheduling.node_groups import conf as node_groups
 from tests.scenario.scheduling.podrules import apart, asking, near, spread, term, terminating, zoned
 from tests.scenario.scheduling.podrules import gang as ruled
 from tests.scenario.scheduling.podrules import running as ruled_running
+from tests.scenario.scheduling.quotas import CONF as QUOTAS
+from tests.scenario.scheduling.quotas import quota
 from tests.scenario.scheduling.storage import THREE, claim, on, storage_class, using, volume
 from tests.scenario.scheduling.storage import ZONE as STORAGE_ZONE
-from tests.scenario.scheduling.test_nodegroup import affine, grouped
-from tests.scenario.scheduling.test_nodegroup import conf as node_groups
-from tests.scenario.scheduling.test_resource_quota import CONF as QUOTAS
-from tests.scenario.scheduling.test_resource_quota import quota
 from tests.scenario.why.cases import SMALLER, Case, busy, changed, evidence, gang, placed, tainted
 from volcanoio.model.base import Manifest
 
@@ -24,6 +26,10 @@ DEFAULT = None
 TWO = (node("n1", cpu="4"), node("n2", cpu="4"))
 FOUR = tuple(node(f"n{at}") for at in range(4))
 GPU = "nvidia.com/gpu"
+ONE_GPU: dict[str, Any] = {GPU: "1"}
+TWO_GPUS: dict[str, Any] = {GPU: "2"}
+HUGE_PAGES: dict[str, Any] = {"hugepages-2Mi": "8Mi"}
+STORAGE: dict[str, Any] = {"ephemeral-storage": "4Gi"}
 NIGHT = """
 actions: "enqueue, allocate"
 tiers:
@@ -39,6 +45,11 @@ tiers:
 def closed(name: str) -> Manifest:
     """Return a closed queue."""
     return {**queue(name), "status": {"state": "Closed"}}
+
+
+def fewer(number: int, instead: int) -> str:
+    """Return the remedy of a lower minimum of a PodGroup with minResources."""
+    return f"minAvailable {number} instead of {instead}, minResources alike"
 
 
 GROUPS = [
@@ -119,7 +130,11 @@ ENQUEUE = [
         conf=DEFAULT,
         code="ClusterInsufficient",
         shows=["needs cpu 99; the cluster has 32, its largest node 8"],
-        remedies=["9 more nodes like n0", "one more node like n0 with cpu 67", "minAvailable 32 instead of 99, minResources alike"],
+        remedies=[
+            "9 more nodes like n0",
+            "one more node like n0 with cpu 67",
+            fewer(32, 99),
+        ],
     ),
     Case(
         name="the cluster has none of a resource that is needed",
@@ -165,7 +180,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="QueueQuotaInsufficient",
         shows=["queue small: needs cpu 4, in use 1", "limit 2"],
-        remedies=["capability of queue small: cpu 3 more", "minAvailable 1 instead of 4, minResources alike"],
+        remedies=["capability of queue small: cpu 3 more", fewer(1, 4)],
     ),
     Case(
         name="two resources of the capability are too small",
@@ -177,7 +192,10 @@ ENQUEUE = [
         conf=DEFAULT,
         code="QueueQuotaInsufficient",
         shows=["insufficient cpu"],
-        remedies=["capability of queue small: cpu 2, memory 1Gi more", "minAvailable 1 instead of 2, minResources alike"],
+        remedies=[
+            "capability of queue small: cpu 2, memory 1Gi more",
+            fewer(1, 2),
+        ],
     ),
     Case(
         name="a job of its own queue keeps the quota",
@@ -190,7 +208,11 @@ ENQUEUE = [
         conf=DEFAULT,
         code="QueueQuotaInsufficient",
         shows=["limit 4"],
-        remedies=["capability of queue q: cpu 1 more", "minAvailable 1 instead of 2, minResources alike", "the end of ns/old"],
+        remedies=[
+            "capability of queue q: cpu 1 more",
+            fewer(1, 2),
+            "the end of ns/old",
+        ],
     ),
     Case(
         name="a ResourceQuota has no room",
@@ -202,7 +224,7 @@ ENQUEUE = [
         conf=QUOTAS,
         code="ResourceQuotaInsufficient",
         shows=["requested: cpu=2, used: cpu=3, limited: cpu=4"],
-        remedies=["ResourceQuota tight: cpu 1 more", "minAvailable 1 instead of 2, minResources alike"],
+        remedies=["ResourceQuota tight: cpu 1 more", fewer(1, 2)],
     ),
     Case(
         name="the queue has queues below it",
@@ -232,7 +254,11 @@ ENQUEUE = [
         conf=NO_RECLAIM_TREE,
         code="QueueQuotaInsufficient",
         shows=["org"],
-        remedies=["capability of queue org: cpu 1 more", "minAvailable 1 instead of 2, minResources alike", "the end of ns/old"],
+        remedies=[
+            "capability of queue org: cpu 1 more",
+            fewer(1, 2),
+            "the end of ns/old",
+        ],
     ),
 ]
 QUEUES = [
@@ -308,7 +334,7 @@ ROOM = [
     ),
     Case(
         name="no node has a GPU",
-        cluster=[*TWO, *gang(1, **{GPU: "1"})],
+        cluster=[*TWO, *gang(1, **ONE_GPU)],
         code="LargerThanAnyNode",
         shows=[f"is short of {GPU} 1"],
         remedies=[f"one more node like n1 with cpu 1, {GPU} 1, pods 1"],
@@ -316,9 +342,9 @@ ROOM = [
     Case(
         name="three of eight GPUs are missing",
         cluster=[
-            *(node(f"g{at}", **{GPU: "2"}) for at in range(4)),
-            *busy("old", 2, "g0", **{GPU: "1"}),
-            *gang(4, **{GPU: "2"}),
+            *(node(f"g{at}", **TWO_GPUS) for at in range(4)),
+            *busy("old", 2, "g0", **ONE_GPU),
+            *gang(4, **TWO_GPUS),
         ],
         code="InsufficientResource",
         shows=[f"4 Insufficient {GPU}", f"g0 is short of {GPU} 2"],
@@ -434,7 +460,7 @@ ROOM = [
     ),
     Case(
         name="huge pages are short",
-        cluster=[node("n1", **{"hugepages-2Mi": "4Mi"}), *gang(1, **{"hugepages-2Mi": "8Mi"})],
+        cluster=[node("n1", **{"hugepages-2Mi": "4Mi"}), *gang(1, **HUGE_PAGES)],
         code="LargerThanAnyNode",
         shows=["Insufficient hugepages-2Mi"],
         remedies=["one more node like n1 with cpu 1, hugepages-2Mi 8Mi, pods 1"],
@@ -444,7 +470,7 @@ ROOM = [
         cluster=[
             node("n1", **{"ephemeral-storage": "10Gi"}),
             *busy("a", 1, "n1", **{"ephemeral-storage": "8Gi"}),
-            *gang(1, **{"ephemeral-storage": "4Gi"}),
+            *gang(1, **STORAGE),
         ],
         code="InsufficientResource",
         shows=["n1 is short of ephemeral-storage 2Gi"],
@@ -458,7 +484,7 @@ ROOM = [
 RULES = [
     Case(
         name="the nodes with GPUs have a taint and the others no GPUs",
-        cluster=[node("cpu"), tainted("gpu", **{GPU: "8"}), *gang(1, **{GPU: "1"})],
+        cluster=[node("cpu"), tainted("gpu", **{GPU: "8"}), *gang(1, **ONE_GPU)],
         code="UntoleratedTaint",
         shows=[f"1 Insufficient {GPU}", "1 node(s) had untolerated taint {dedicated: ml}"],
         remedies=["its pods tolerate the taint dedicated:NoSchedule"],

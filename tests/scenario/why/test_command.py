@@ -12,8 +12,7 @@ from tests.commands import run, run_aside
 from tests.scenario.cluster.harness import cluster, job_manifest
 from tests.scenario.scheduling.harness import group, node, pod, queue, running
 from tests.scenario.simulate.command import Ended, Simulate
-from tests.scenario.simulate.test_what_if import FULL, PREEMPT
-from tests.scenario.why.cases import ALLOCATE, busy, gang
+from tests.scenario.why.cases import ALLOCATE, FULL, PREEMPT, busy, gang
 from volcanoio.model.base import Manifest
 
 PAGE = Path(__file__).parents[3] / "docs" / "why-a-job-waits.md"
@@ -118,7 +117,9 @@ def test_a_job_whose_victims_end(why: Simulate) -> None:
     said = _ask(why, "urgent", state=FULL, conf=PREEMPT).out
     assert "WaitingForVictims" in said
     assert "2 needed together, 0 placed, 2 pending" in said
-    assert said.endswith("\nNothing has to change: it is placed when the pods that end or are evicted for it are gone.\n")
+    assert said.endswith(
+        "\nNothing has to change: it is placed when the pods that end or are evicted for it are gone.\n"
+    )
 
 
 def test_pods_beyond_the_minimum(why: Simulate) -> None:

@@ -1,4 +1,4 @@
-"""The codes of reasons why a job waits; docs/why-a-job-waits.md prints this table.
+"""The codes of reasons why a job waits; docs/reason-codes.md prints this table.
 
 A plugin's own code of a rejection is used as it is. Codes that Volcano writes to conditions have Volcano's meaning.
 """

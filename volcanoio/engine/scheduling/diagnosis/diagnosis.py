@@ -19,13 +19,7 @@ from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
-from volcanoio.engine.scheduling.status.explanation import (
-    UNSETTLED,
-    amount_details,
-    group_text,
-    is_held_back,
-    missing_group_text,
-)
+from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, is_held_back, waiting_text
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.framework.statuses import with_details
@@ -90,20 +84,6 @@ def diagnose(session: CycleSession) -> dict[str, Diagnosis]:
     return {job.key: _diagnosis(session, job, *places.get(job.key, (0, ()))) for job in jobs}
 
 
-def waiting_text(session: CycleSession, job: JobInfo) -> str:
-    """Return why a job waits in the words of the scheduler, "" if it does not."""
-    if not job.has_group:
-        return missing_group_text(job)
-    ready = job.schedulable and session.rules.job_ready(job)
-    if ready and not job.pending:
-        return ""
-    if reserved := job.counts[TaskStatus.PIPELINED]:
-        return f"{reserved} of its pods wait for room that is being released"
-    if (refusal := session.enqueue_rejections.get(job.key)) is not None:
-        return with_details(refusal.message, refusal.details)
-    return job.attempts.reason.text or group_text(job, ready=ready)
-
-
 def _waits(session: CycleSession, job: JobInfo) -> bool:
     if not job.has_group:
         return bool(job.pending)
@@ -162,7 +142,7 @@ _NODES_UNAVAILABLE = "NodesUnavailable"
 
 def _reason(session: CycleSession, job: JobInfo) -> tuple[str, Stage, str]:
     """Return code, stage and message; for jobs that found no node, a code that the nodes make precise."""
-    text = waiting_text(session, job)
+    text = waiting_text(job, session.enqueue_rejections, session.rules)
     if not job.has_group and not job.is_single_pod:
         return codes.POD_GROUP_NOT_FOUND, Stage.GROUP, text
     if not job.is_single_pod and not job.schedulable:

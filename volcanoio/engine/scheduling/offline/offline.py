@@ -4,7 +4,8 @@ Binds assign the node (Bound: no kubelet runs the pods), evicted pods stay termi
 their objects. The clock is set by the caller and advances by one period per cycle.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import cast
 
 import msgspec
@@ -12,13 +13,19 @@ import msgspec
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, diagnose
-from volcanoio.engine.scheduling.offline.snapshot import CycleSnapshot, cycle_snapshot
 from volcanoio.engine.scheduling.session.context import Budget
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.engine.scheduling.session.session import CycleSession
+from volcanoio.engine.scheduling.status.explanation import (
+    STATUS_TITLES,
+    UNSETTLED,
+    missing_group_text,
+    waiting_text,
+)
 from volcanoio.framework import effects
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import Change, Observed, Synced
+from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, PreBindStep, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, CycleOpened, EvictDone, SchedulerEvent
 from volcanoio.model import kinds
@@ -57,6 +64,49 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pipelined: tuple[Placement, ...]
     pod_groups: dict[str, GroupState]
     task_status: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class CycleSnapshot:
+    """The jobs and pods of a session at its close; keys are `namespace/podgroup` and `namespace/name`, sorted.
+
+    `pipelined` is the node of each pipelined pod, `phases` the phase of each PodGroup, `statuses` the number of its
+    tasks by status. `reasons` is the most precise known reason why a PodGroup waits; it includes PodGroups that pods
+    name but that do not exist.
+    """
+
+    pipelined: Mapping[str, str]
+    phases: Mapping[str, str]
+    statuses: Mapping[str, Mapping[str, int]]
+    reasons: Mapping[str, str]
+
+
+def cycle_snapshot(session: CycleSession) -> CycleSnapshot:
+    """Return a snapshot of a session that has closed and is not undone yet."""
+    ledger = session.state.ledger
+    jobs = [ledger.jobs[key] for key in sorted(ledger.jobs) if ledger.jobs[key].has_group]
+    reserved = [
+        task
+        for job in jobs
+        if job.counts[TaskStatus.PIPELINED]
+        for task in job.members.values()
+        if task.status is TaskStatus.PIPELINED
+    ]
+    reasons = {
+        job.key: waiting_text(job, session.enqueue_rejections, session.rules)
+        for job in jobs
+        if job.pending or job.phase in UNSETTLED
+    }
+    jobs_without_group = [
+        job for job in ledger.jobs.values() if job.pending and not job.has_group and not job.is_single_pod
+    ]
+    reasons |= {job.key: missing_group_text(job) for job in sorted(jobs_without_group, key=lambda job: job.key)}
+    return CycleSnapshot(
+        pipelined=dict(sorted((f"{task.namespace}/{task.name}", task.node) for task in reserved)),
+        phases={job.key: job.phase for job in jobs},
+        statuses={job.key: {STATUS_TITLES[at]: count for at, count in enumerate(job.counts) if count} for job in jobs},
+        reasons={key: text for key, text in reasons.items() if text},
+    )
 
 
 class Offline:

@@ -17,6 +17,7 @@ from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.framework.scheduling.verdicts import Verdict
 from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.statuses import with_details
 from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.scheduling import PodGroupPhase
 
@@ -104,6 +105,17 @@ def amount_details(job: JobInfo, rejections: Mapping[str, Verdict], rules: Rules
     shape = next(iter(job.pending.values())).shape
     count = sum(1 for task in job.pending.values() if task.shape is shape)
     return partial(rules.room_details, job.queue_info, shape, count)
+
+
+def waiting_text(job: JobInfo, rejections: Mapping[str, Verdict], rules: Rules) -> str:
+    """Return why a waiting job waits, in the words of the scheduler; `rejections` as in `amount_details`."""
+    if not job.has_group:
+        return missing_group_text(job)
+    if reserved := job.counts[TaskStatus.PIPELINED]:
+        return f"{reserved} of its pods wait for room that is being released"
+    if (refusal := rejections.get(job.key)) is not None:
+        return with_details(refusal.message, refusal.details)
+    return job.attempts.reason.text or group_text(job, ready=job.schedulable and rules.job_ready(job))
 
 
 def missing_group_text(job: JobInfo) -> str:

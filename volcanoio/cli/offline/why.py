@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.cli.state_source import command_errors, read_source
+from volcanoio.cli.offline.state_source import command_errors, read_source
 from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.why import JobAnswer, QueueAnswer, UnknownTargetError, explain

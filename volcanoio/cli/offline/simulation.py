@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from volcanoio.cli.state_source import command_errors, read_source, text_of
+from volcanoio.cli.offline.state_source import command_errors, read_source, text_of
 from volcanoio.cli.terminal import ExitCode, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.whatif import Changes
@@ -87,12 +87,11 @@ def comparison(before: Offline, after: Offline, conf: Path | None, compare: Path
     groups = [Counter(each.state.ledger.tasks[bind.uid].job for bind in each.requests) for each in (before, after)]
     first, second = before.outcome(), after.outcome()
     phases = [{key: group.phase for key, group in each.pod_groups.items()} for each in (first, second)]
+    reserved = [{place.pod: place.node for place in each.pipelined} for each in (first, second)]
     tables: dict[tuple[str, ...], Sequence[Sequence[object]]] = {
-        ("PODGROUP", "BOUND BEFORE", "BOUND AFTER"): _differing(*groups, 0),
-        ("PODGROUP", "PHASE BEFORE", "PHASE AFTER"): _differing(*phases, "-"),
-        ("RESERVED FOR", "NODE BEFORE", "NODE AFTER"): _differing(
-            *({place.pod: place.node for place in each.pipelined} for each in (first, second)), "-"
-        ),
+        ("PODGROUP", "BOUND BEFORE", "BOUND AFTER"): _differing(groups[0], groups[1], 0),
+        ("PODGROUP", "PHASE BEFORE", "PHASE AFTER"): _differing(phases[0], phases[1], "-"),
+        ("RESERVED FOR", "NODE BEFORE", "NODE AFTER"): _differing(reserved[0], reserved[1], "-"),
         ("EVICTED ONLY BEFORE",): [(pod,) for pod in sorted(evicted[0] - evicted[1])],
         ("EVICTED ONLY AFTER",): [(pod,) for pod in sorted(evicted[1] - evicted[0])],
     }
