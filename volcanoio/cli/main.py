@@ -86,6 +86,9 @@ _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
     metavar="KIND.NAME.FIELD=VALUE",
     help="Change a field of a spec first: queue.ml.capability.cpu=40, podgroup.team/train.minMember=3.",
 )
+@click.option(
+    "--submit", type=_INPUT, multiple=True, metavar="JOBS", help="Add the PodGroup and pods of the Jobs in this file."
+)
 @click.option("--cycles", type=click.IntRange(min=1), default=1, help="Cycles to run.")
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="Output format.")
 @click.option(

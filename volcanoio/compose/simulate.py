@@ -62,7 +62,7 @@ class Simulator:
     def __init__(self, options: SimulateOptions) -> None:
         self.options = options
         self.now = time.time() if options.now is None else options.now
-        registry = discover(plugins_dirs=options.plugins_dirs)
+        self.registry = registry = discover(plugins_dirs=options.plugins_dirs)
         self.configuration = parse(
             default_text() if options.configuration is None else options.configuration,
             actions=registry.names(entrypoints.ACTIONS),

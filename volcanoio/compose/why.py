@@ -104,12 +104,11 @@ def explain(
         return _queue_answer(offline, name, diagnoses, allocated[name])
     else:
         raise UnknownTargetError(_unknown(objects, kind, name, namespace))
-    if (diagnosis := diagnoses.get(job.key)) is None or _runs(job, before[job.key]):
-        return _decided(offline, job, before[job.key])
+    answer = _decided(offline, job, before[job.key])
+    if (diagnosis := diagnoses.get(job.key)) is None or answer.admitted_now or _runs(job, before[job.key]):
+        return answer
     if not with_remedies:
         return JobAnswer(target=job.key, phase=before[job.key], diagnosis=diagnosis)
-    if _is_admitted_now(job, before[job.key]) and not job.members:
-        return JobAnswer(target=job.key, phase=before[job.key], admitted_now=True)
     trials = min(MAX_TRIALS, max(OBJECTS_PER_SEARCH // max(len(objects), 1), LEAST_TRIALS))
     search = RemedySearch(objects, build, job.key, diagnosis, trials=trials)
     remedies = tuple(search.search())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenario.scheduling.harness import group, node, queue
+from tests.scenario.scheduling.harness import group, node, priority_class, queue
 from tests.scenario.scheduling.quotas import CONF as QUOTAS
 from tests.scenario.scheduling.quotas import quota
 from tests.scenario.simulate.command import Ended, Simulate
@@ -81,6 +81,46 @@ def test_changes_that_cannot_be_made(simulate: Simulate, words: list[str], error
     ended = _run(simulate, *words)
     assert ended.code == 2
     assert error in ended.err
+
+
+JOB = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: new, namespace: ns}
+spec:
+  priorityClassName: high
+  tasks:
+  - {name: ps, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}}}
+  - {name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i, resources: {limits: {cpu: "1"}}}]}}}
+"""
+
+
+def test_a_submitted_job_is_placed(simulate: Simulate) -> None:
+    state = [node("n1", cpu="4"), queue("default"), priority_class("high", 100), *gang(2, name="other")]
+    found = _run(simulate, "--submit", str(simulate.file("job.yaml", JOB)), "-o", "json", state=state).json
+    assert {bind["pod"] for bind in found["binds"]} == {"ns/new-ps-0", "ns/new-worker-0", "ns/new-worker-1"}
+    assert found["podGroups"]["ns/new-submitted-new"] == {"phase": "Inqueue"}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (JOB.replace("kind: Job", "kind: CronJob"), "CronJob of batch.volcano.sh/v1alpha1 is not a Job of"),
+        (JOB.replace("replicas: 2", "replicas: -2"), "spec.tasks[1].minAvailable: "),
+        (JOB.replace("replicas: 2", "replicas: two"), "Expected `int`, got `str`"),
+        (JOB.replace('cpu: "1"', "cpu: many"), "Job new: spec.tasks[0]"),
+        (f"{JOB}---{JOB}", "ns/new-submitted-new exists in the state; submit another name"),
+        ("a: [", "--submit: "),
+    ],
+)
+def test_jobs_that_cannot_be_submitted(simulate: Simulate, text: str, error: str) -> None:
+    ended = _run(simulate, "--submit", str(simulate.file("job.yaml", text)))
+    assert ended.code == 2
+    assert error in ended.err
+
+
+def test_a_missing_file_with_jobs(simulate: Simulate) -> None:
+    assert "--submit nowhere.yaml: No such file" in _run(simulate, "--submit", "nowhere.yaml").err
 
 
 def test_another_configuration_is_compared(simulate: Simulate) -> None:

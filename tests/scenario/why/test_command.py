@@ -104,7 +104,9 @@ def test_a_job_that_a_scheduler_would_place_now(why: Simulate) -> None:
 
 
 def test_a_group_that_a_scheduler_would_admit_now(why: Simulate) -> None:
-    said = _ask(why, "free", state=[node("n1"), group("free", 2)]).out
+    state = [node("n1"), group("free", 2)]
+    said = _ask(why, "free", state=state).out
+    assert _ask(why, "free", "--no-remedies", state=state).out == said
     assert said.startswith("ns/free need not wait: a scheduling cycle admits it now; its pods do not exist yet.\n")
 
 

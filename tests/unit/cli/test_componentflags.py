@@ -58,7 +58,18 @@ from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.runtime.controllers.setup import DEFAULT_CONTROLLERS
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey
 
-OF_SIMULATE_ALONE = {"files", "conf", "cycles", "output", "now", "kubeconfig", "compare", "add_nodes", "set_fields"}
+OF_SIMULATE_ALONE = {
+    "files",
+    "conf",
+    "cycles",
+    "output",
+    "now",
+    "kubeconfig",
+    "compare",
+    "add_nodes",
+    "set_fields",
+    "submit",
+}
 COMPONENTS = ("scheduler", "controllers", "webhooks", "hollow-nodes")
 SAMPLES: dict[Kind, tuple[str, object, tuple[str, str] | None]] = {
     BOOL: ("false", False, ("maybe", '"maybe" is neither true nor false; write one of these')),

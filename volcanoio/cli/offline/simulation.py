@@ -11,13 +11,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from volcanoio.cli.offline.state_source import command_errors, read_source, text_of
+from volcanoio.cli.offline.state_source import command_errors, option_text, read_source, text_of
 from volcanoio.cli.terminal import ExitCode, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.compose.submission import submit
 from volcanoio.compose.whatif import Changes
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
+from volcanoio.model.times import rfc3339
 
 T = TypeVar("T")
 
@@ -53,10 +55,14 @@ def run_simulate(
     """Simulate and print; returns the exit code. Raises CommandError."""
     tune_garbage_collector()
     output, add_nodes, set_fields = given.pop("output"), given.pop("add_nodes"), given.pop("set_fields")
+    submitted = given.pop("submit")
     with command_errors(conf):
         changes = Changes.parse(add_nodes, set_fields)
         simulator, state = read_source(files, kubeconfig, conf, given, compare=compare)
         state.objects = changes.apply(state.objects)
+        for path in submitted:
+            text = option_text("--submit", path, "a file with Jobs")
+            state.objects = submit(state.objects, text, str(path), simulator.registry, rfc3339(simulator.now))
         offline = simulator.run(state)
     other = None
     if compare is not None:

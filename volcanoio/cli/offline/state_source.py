@@ -208,15 +208,18 @@ def _source(path: Path) -> Path | tuple[str, bytes]:
 
 
 def text_of(path: Path | None) -> str | None:
-    """Return the text of a configuration file; raises UsageError."""
-    if path is None:
-        return None
+    """Return the text of a configuration file, None without one; raises UsageError."""
+    return None if path is None else option_text("--conf", path, "a scheduler's configuration")
+
+
+def option_text(option: str, path: Path, wanted: str) -> str:
+    """Return the text of a file that an option names; raises UsageError."""
     try:
         return read_text(path)
     except OSError as error:
-        raise UsageError(f"--conf {path}: {error.strerror}; give the path of a scheduler's configuration") from None
+        raise UsageError(f"{option} {path}: {error.strerror}; give the path of {wanted}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"--conf {path}: not UTF-8 text; give a YAML file") from None
+        raise UsageError(f"{option} {path}: not UTF-8 text; give a YAML file") from None
 
 
 @contextmanager
