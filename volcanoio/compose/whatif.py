@@ -1,23 +1,34 @@
-"""`Changes`: what `volcanoio simulate --add-nodes … --set …` alters in a state before it is decided."""
+"""What `volcanoio simulate` alters in a state before it is decided: `Changes` of nodes and fields, and Jobs.
+
+Submitted Jobs get their defaults, PodGroup and pods as admission and the Job controller make them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import inspect
 
+from volcanoio.engine.admission.jobs import check_content, default_job
+from volcanoio.engine.admission.request import AdmissionSettings, Findings
+from volcanoio.engine.jobs.pods.manifests import build_pod, pod_group_manifest, pod_group_spec
 from volcanoio.engine.scheduling.offline.remedies import another_node
+from volcanoio.framework import entrypoints
+from volcanoio.framework.jobpods import priority_class_of
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject, ObjectMeta
-from volcanoio.model.core import Node, NodeStatus, ResourceList
+from volcanoio.model.base import ApiObject, Manifest, ObjectMeta
+from volcanoio.model.batch import Job
+from volcanoio.model.core import Node, NodeStatus, PriorityClass, ResourceList
 from volcanoio.model.documents import load_yaml
 from volcanoio.model.kinds import Kind
-from volcanoio.model.manifests import ManifestError
+from volcanoio.model.manifests import ManifestError, load_manifests
+from volcanoio.model.quantity import QuantityError
+from volcanoio.runtime.loading.registry import Registry
 
 MOST_NODES = 10_000
 KINDS = {"queue": kinds.QUEUE, "podgroup": kinds.POD_GROUP, "node": kinds.NODE, "pod": kinds.POD}
@@ -164,3 +175,68 @@ def _keys(change: _FieldChange, field: tuple[str, ...]) -> list[str]:
         keys.append(name)
         at = known[name]
     return keys
+
+
+def submit(objects: Sequence[ApiObject], text: str, source: str, registry: Registry, created: str) -> list[ApiObject]:
+    """Return the objects, and the PodGroup and all pods of each Job in a YAML or JSON text, created at that time.
+
+    The Jobs are checked as admission checks them, but for the rights to their queue. Raises WhatIfError.
+    """
+    settings = AdmissionSettings(job_plugins=registry.factories(entrypoints.JOB_PLUGINS))
+    priorities = {obj.metadata.name: obj.value for obj in objects if isinstance(obj, PriorityClass)}
+    result, known = list(objects), {(kinds.of(obj).resource, obj.metadata.key) for obj in objects}
+    try:
+        for manifest in load_manifests(text, source):
+            for obj in _objects_of(_job(manifest, source, settings, created), priorities, created):
+                if (key := (kinds.of(obj).resource, obj.metadata.key)) in known:
+                    raise WhatIfError(f"--submit: {source}: {key[1]} exists in the state; submit another name")
+                known.add(key)
+                result.append(obj)
+    except ManifestError as error:
+        raise WhatIfError(f"--submit: {error}") from None
+    return result
+
+
+def _job(manifest: Manifest, source: str, settings: AdmissionSettings, created: str) -> Job:
+    """Return a checked Job with its defaults."""
+    if (manifest.get("apiVersion"), manifest.get("kind")) != (kinds.JOB.api_version, kinds.JOB.kind):
+        raise WhatIfError(
+            f"--submit: {source}: {manifest.get('kind')} of {manifest.get('apiVersion')} is not a Job of "
+            f"{kinds.JOB.api_version}; submit only such Jobs"
+        )
+    default_job(manifest, settings)
+    meta = manifest.setdefault("metadata", {})
+    name = meta.get("name") or f"{meta.get('generateName', 'job-')}0"
+    meta |= {"name": name, "namespace": meta.get("namespace") or "default", "uid": f"submitted-{name}"}
+    meta["creationTimestamp"] = created
+    findings = Findings()
+    try:
+        job = msgspec.convert(manifest, Job)
+    except msgspec.ValidationError as error:
+        raise WhatIfError(f"--submit: {source}: Job {name}: {error}; correct the manifest") from None
+    check_content(job, settings, findings)
+    if findings.messages:
+        raise WhatIfError(f"--submit: {source}: Job {name}: {'; '.join(findings.messages)}")
+    return job
+
+
+def _objects_of(job: Job, priorities: Mapping[str, int], created: str) -> list[ApiObject]:
+    """Return the PodGroup and the pods of a Job as its controller creates them."""
+    classes = {job.spec.priority_class_name, *(priority_class_of(task) for task in job.spec.tasks)}
+    values = {name: priorities.get(name, 0) for name in classes if name}
+    try:
+        made = [_created(kinds.POD_GROUP, pod_group_manifest(job, pod_group_spec(job, values)), created)]
+        for task in job.spec.tasks:
+            for index in range(task.replicas):
+                pod = build_pod(job, task, index, (), ())
+                pod["spec"].setdefault("priority", values.get(pod["spec"].get("priorityClassName", ""), 0))
+                made.append(_created(kinds.POD, pod, created))
+    except (QuantityError, msgspec.ValidationError) as error:
+        raise WhatIfError(f"--submit: Job {job.metadata.name}: {error}; correct the pod template") from None
+    return made
+
+
+def _created(kind: Kind, manifest: Manifest, created: str) -> ApiObject:
+    meta = manifest["metadata"]
+    meta |= {"uid": f"{kind.resource}/{meta['namespace']}/{meta['name']}", "creationTimestamp": created}
+    return msgspec.convert(manifest, kind.type)

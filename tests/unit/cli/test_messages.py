@@ -20,8 +20,7 @@ ALL_CODE = (PACKAGE, *(Path(package.__path__[0]) for package in (volcanoio_plugi
 UNCLEAR = re.compile(r"\bknown are\b|\bmend(s|ed|ing)?\b|\b(has|have) waited\b|take it away\b", re.IGNORECASE)
 """Phrases that have a plain form: "valid values", "fix", "has been waiting for", "remove it"."""
 COMMANDS = {
-    "compose/simulate": "simulate", "compose/whatif": "simulate", "compose/submission": "simulate",
-    "compose/hollow": "hollow-nodes",
+    "compose/simulate": "simulate", "compose/whatif": "simulate", "compose/hollow": "hollow-nodes",
     "compose/webhooks": "webhooks", "compose/installation": "install",
 }  # fmt: skip
 """Files, by the beginnings of their paths, that belong to a command other than `up`."""

@@ -14,8 +14,7 @@ import msgspec
 from volcanoio.cli.offline.state_source import command_errors, option_text, read_source, text_of
 from volcanoio.cli.terminal import ExitCode, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
-from volcanoio.compose.submission import submit
-from volcanoio.compose.whatif import Changes
+from volcanoio.compose.whatif import Changes, submit
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
