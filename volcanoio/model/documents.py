@@ -129,6 +129,10 @@ def check_yaml(text: str | bytes, limits: Limits = CONFIGURATION) -> None:
         _Extent(limits).read(yaml.parse(text, Loader=yaml.CSafeLoader))
     except UnicodeError as error:
         raise YamlValueError(problem=f"not text: {error}; save it as UTF-8") from None
+    except yaml.MarkedYAMLError as error:
+        if "maximum nesting depth" not in str(error.problem):  # a limit of libyaml since PyYAML 6.0.4
+            raise
+        raise YamlLimitError(problem=_too_deep(limits), problem_mark=error.problem_mark) from None
 
 
 class _Extent:
