@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tests.architecture.generated_tables import with_tables
 from tests.architecture.measure import ROOT
 from volcanoio.engine.scheduling.diagnosis.codes import CODES
 
 PAGE = ROOT / "docs/reason-codes.md"
-BEGIN, END = "<!-- begin of the generated table -->\n", "<!-- end of the generated table -->\n"
 
 
 def table() -> str:
@@ -17,8 +17,7 @@ def table() -> str:
 
 def written() -> str:
     """Return the page with the current table."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    return before + BEGIN + table() + END + rest.partition(END)[2]
+    return with_tables(PAGE, table())
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tests.architecture.generated_tables import with_tables
 from tests.architecture.measure import ROOT
 from volcanoio.cli.componentflags import Flag, flags_of
 
 PAGE = ROOT / "docs/flags.md"
-BEGIN, END = "<!-- begin of the generated tables -->\n", "<!-- end of the generated tables -->\n"
 COMMANDS = {
     "scheduler": "`volcanoio scheduler`, `vc-scheduler`",
     "controllers": "`volcanoio controllers`, `vc-controller-manager`",
@@ -41,8 +41,7 @@ def tables() -> str:
 
 def written() -> str:
     """Return the page with the current tables."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    return before + BEGIN + tables() + END + rest.partition(END)[2]
+    return with_tables(PAGE, tables())
 
 
 if __name__ == "__main__":

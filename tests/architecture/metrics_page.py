@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from tests.architecture.generated_tables import with_tables
 from tests.architecture.measure import ROOT
 from volcanoio.runtime.metric_catalogue import CATALOGUE, Metric
 
 PAGE = ROOT / "docs/metrics.md"
-BEGIN, END = "<!-- begin of the generated tables -->\n", "<!-- end of the generated tables -->\n"
 TITLES = {
     "scheduler": "Scheduler",
     "controllers": "Controllers",
@@ -35,8 +35,7 @@ def tables() -> str:
 
 def written() -> str:
     """Return the page with the current tables."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    return before + BEGIN + tables() + END + rest.partition(END)[2]
+    return with_tables(PAGE, tables())
 
 
 if __name__ == "__main__":
