@@ -53,25 +53,34 @@ _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
 """A path, or - for stdin."""
 
 
+_state_options = options(
+    click.option(
+        "-f",
+        "--filename",
+        "files",
+        type=_INPUT,
+        multiple=True,
+        metavar="STATE",
+        help="YAML or JSON as `kubectl get -A -o yaml` prints it; - is stdin, a directory all such files of it. By "
+        "default a cluster is read.",
+    ),
+    click.option("--kubeconfig", type=_PATH, help="That cluster; else $KUBECONFIG, else as kubectl finds it."),
+    click.option(
+        "--conf",
+        "--scheduler-conf",
+        "conf",
+        type=_INPUT,
+        help="The scheduler's configuration; else that of the cluster's ConfigMap, else Volcano's default.",
+    ),
+    click.option(
+        "--now", metavar="TIME", help="Time of the state, such as 2026-01-01T00:00:00Z; by default that of the clock."
+    ),
+    flags("simulate"),
+)
+"""Where a command reads a state, and what decides about it."""
+
+
 @click.command(short_help="Show what the scheduler would do with a cluster's state, offline.")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=_INPUT,
-    multiple=True,
-    metavar="STATE",
-    help="YAML or JSON as `kubectl get -A -o yaml` prints it; - is stdin, a directory all such files of it. By default "
-    "a cluster is read.",
-)
-@click.option("--kubeconfig", type=_PATH, help="That cluster; else $KUBECONFIG, else as kubectl finds it.")
-@click.option(
-    "--conf",
-    "--scheduler-conf",
-    "conf",
-    type=_INPUT,
-    help="The scheduler's configuration; else that of the cluster's ConfigMap, else Volcano's default.",
-)
 @click.option("--compare", type=_INPUT, metavar="CONF", help="Show what this configuration would do differently.")
 @click.option(
     "--add-nodes",
@@ -91,10 +100,7 @@ _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
 )
 @click.option("--cycles", type=click.IntRange(min=1), default=1, help="Cycles to run.")
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="Output format.")
-@click.option(
-    "--now", metavar="TIME", help="Simulated time, such as 2026-01-01T00:00:00Z; by default that of the clock."
-)
-@flags("simulate")
+@_state_options
 def simulate(**given: Any) -> int:
     """Run scheduling cycles on a cluster's state and print the decisions.
 
@@ -111,30 +117,10 @@ def simulate(**given: Any) -> int:
 @click.argument("target", metavar="NAME|KIND/NAME")
 @click.option("-n", "--namespace", default="default", help="Namespace of the job or pod.")
 @click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=_INPUT,
-    multiple=True,
-    metavar="STATE",
-    help="Read this state, as `simulate` does, instead of a cluster.",
-)
-@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
-@click.option(
-    "--conf",
-    "--scheduler-conf",
-    "conf",
-    type=_INPUT,
-    help="The scheduler's configuration; else that of the cluster's ConfigMap, else Volcano's default.",
-)
-@click.option(
     "--remedies/--no-remedies", default=True, help="Whether to search what would help; takes most of the time."
 )
 @click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
-@click.option(
-    "--now", metavar="TIME", help="Time of the state, such as 2026-01-01T00:00:00Z; by default that of the clock."
-)
-@flags("simulate")
+@_state_options
 def why(**given: Any) -> int:
     """Show why a job, PodGroup, pod or queue waits: a code, the evidence, and the smallest changes that would help.
 
