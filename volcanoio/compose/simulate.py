@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import msgspec
-
 from volcanoio.compose.state_files import NodeMetrics, State, read_state, usage_facts
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import default_text, parse
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
 from volcanoio.engine.scheduling.offline.offline import Offline
+from volcanoio.engine.scheduling.offline.remedies import new_queue
 from volcanoio.framework import entrypoints
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod
-from volcanoio.model.scheduling import PodGroup, Queue, QueueSpec, QueueState, QueueStatus
+from volcanoio.model.scheduling import PodGroup, Queue
 from volcanoio.runtime.loading.registry import discover
 
 USAGE_INTERVAL = 30.0
@@ -118,8 +117,7 @@ def _default_queue(objects: Sequence[ApiObject], options: SimulateOptions) -> li
     wanted = any(isinstance(obj, PodGroup) and (obj.spec.queue or name) == name for obj in objects)
     if not wanted or any(isinstance(obj, Queue) and obj.metadata.name == name for obj in objects):
         return []
-    meta = msgspec.structs.replace(ApiObject().metadata, name=name, uid=f"{kinds.QUEUE.resource}//{name}")
-    return [Queue(metadata=meta, spec=QueueSpec(weight=1, reclaimable=True), status=QueueStatus(state=QueueState.OPEN))]
+    return [new_queue(name)]
 
 
 def notes(state: State, options: SimulateOptions) -> list[str]:

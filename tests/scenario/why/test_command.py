@@ -10,9 +10,11 @@ import pytest
 
 from tests.commands import run, run_aside
 from tests.scenario.cluster.harness import cluster, job_manifest
-from tests.scenario.scheduling.harness import group, node, pod, queue, running
+from tests.scenario.scheduling.harness import group, node, plugins, pod, queue, running
 from tests.scenario.simulate.command import Ended, Simulate
 from tests.scenario.why.cases import ALLOCATE, FULL, PREEMPT, busy, gang
+from volcanoio.cli.offline.state_source import SNAPSHOT_KINDS
+from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.model.base import Manifest
 
 PAGE = Path(__file__).parents[3] / "docs" / "why-a-job-waits.md"
@@ -169,3 +171,12 @@ async def test_a_running_cluster_is_asked_and_saved(tmp_path: Path) -> None:
     assert "hush" not in content
     again = run("why", "wide", "-f", file)
     assert "ClusterInsufficient" in again.out
+
+
+@pytest.mark.parametrize("plugin", sorted(plugins()))
+def test_a_snapshot_has_what_the_plugin_reads(plugin: str) -> None:
+    needed = {"extender": {"extender.urlPrefix": "http://127.0.0.1:1"}}
+    arguments = json.dumps(needed.get(plugin, {}))
+    conf = f"actions: allocate\ntiers:\n- plugins: [{{name: {plugin}, arguments: {arguments}}}]\n"
+    simulator = Simulator(SimulateOptions(files=(), configuration=conf, ignore_unavailable=True))
+    assert simulator.reads <= set(SNAPSHOT_KINDS)

@@ -4,30 +4,25 @@ It reads what the cycle decided (`Attempts`, the rejections of plugins) and, for
 filters once more for all nodes. The session must be closed and not undone yet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.cluster.attempts import Precision, histogram
+from volcanoio.engine.scheduling.cluster.attempts import Precision
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, is_held_back, waiting_text
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.framework.statuses import with_details
 from volcanoio.model.resources import PODS, amount_text
 from volcanoio.model.scheduling import PodGroupPhase
-
-if TYPE_CHECKING:
-    from volcanoio.engine.scheduling.session.session import CycleSession
 
 Mask = NDArray[np.bool_]
 MAX_AHEAD = 5
@@ -59,7 +54,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     `min_available`, `pods` (all that exist), `ready` and `pending` are numbers of pods; with `ready` not below
     `min_available` the gang runs and further pods wait. `found` pods had a node when the attempt was given up.
     `position` counts from 1 among the jobs of the queue that are at the same side of admission, and `ahead` names the
-    nearest before it; 0 and empty for pods without queue. `nodes` and `nearest` are empty unless nodes were looked at.
+    nearest before it; 0 and empty without PodGroup or queue. `nodes` and `nearest` are empty if no node was looked at.
     """
 
     stage: str
@@ -78,7 +73,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def diagnose(session: CycleSession) -> dict[str, Diagnosis]:
-    """Return the diagnosis of each job that waits, by key; single pods have the key of their job."""
+    """Return the diagnosis of each job that waits, by key; single pods are left out, as they have no queue or gang."""
     jobs = [job for _, job in sorted(session.state.ledger.jobs.items()) if _waits(session, job)]
     places = dict(_places(session, jobs))
     return {job.key: _diagnosis(session, job, *places.get(job.key, (0, ()))) for job in jobs}
@@ -86,7 +81,7 @@ def diagnose(session: CycleSession) -> dict[str, Diagnosis]:
 
 def _waits(session: CycleSession, job: JobInfo) -> bool:
     if not job.has_group:
-        return bool(job.pending)
+        return bool(job.pending) and not job.is_single_pod
     if not job.pending and not job.counts[TaskStatus.PIPELINED] and job.phase not in UNSETTLED:
         return False
     return bool(job.pending) or not (job.schedulable and session.rules.job_ready(job))
@@ -115,15 +110,11 @@ def _diagnosis(session: CycleSession, job: JobInfo, position: int, ahead: tuple[
             nodes = nearest = ()  # no node was looked at: the quota alone keeps it out
         else:
             code, stage = at_nodes, Stage.NODES
-        if job.is_single_pod:
-            total = len(session.state.ledger.columns)
-            counts = {each.reason: each.nodes for each in nodes}
-            message = f"0/{total} nodes are available: {', '.join(histogram(counts))}." if counts else message
     return Diagnosis(
         stage=stage.value,
         code=code,
         message=message,
-        queue="" if job.is_single_pod else job.queue_name(session.state.default_queue),
+        queue=job.queue_name(session.state.default_queue),
         position=position,
         ahead=ahead,
         min_available=job.min_available,
@@ -143,9 +134,9 @@ _NODES_UNAVAILABLE = "NodesUnavailable"
 def _reason(session: CycleSession, job: JobInfo) -> tuple[str, Stage, str]:
     """Return code, stage and message; for jobs that found no node, a code that the nodes make precise."""
     text = waiting_text(job, session.enqueue_rejections, session.rules)
-    if not job.has_group and not job.is_single_pod:
+    if not job.has_group:
         return codes.POD_GROUP_NOT_FOUND, Stage.GROUP, text
-    if not job.is_single_pod and not job.schedulable:
+    if not job.schedulable:
         name = job.queue_name(session.state.default_queue)
         return codes.QUEUE_NOT_FOUND, Stage.GROUP, job.attempts.reason.text or f'queue "{name}" does not exist'
     if job.counts[TaskStatus.PIPELINED]:
@@ -175,16 +166,19 @@ def _attempted(session: CycleSession, job: JobInfo, text: str) -> tuple[str, Sta
             Stage.QUEUE,
             with_details(text, amount_details(job, session.enqueue_rejections, session.rules)),
         )
-    if job.is_single_pod:
-        return _NODES_UNAVAILABLE, Stage.NODES, text
     if reason.precision is Precision.WAITING and reason.code:
-        return reason.code, CODES[reason.code].stage if reason.code in CODES else Stage.PODS, text
+        return reason.code, _stage(reason.code), text
     verdict = session.rules.job_valid(job)
     if verdict.vote is Vote.REJECT:
-        return verdict.code, CODES[verdict.code].stage if verdict.code in CODES else Stage.PODS, verdict.message
+        return verdict.code, _stage(verdict.code), verdict.message
     if job.queue_info is not None and session.rules.overused(job.queue_info):
         return codes.QUEUE_OVERUSED, Stage.QUEUE, f"queue {job.queue} has its share or more, and gives nothing now"
     return codes.NOT_TRIED, Stage.QUEUE, text
+
+
+def _stage(code: str) -> Stage:
+    """Return the stage of a code; a plugin's own codes are of jobs whose pods are not complete."""
+    return CODES[code].stage if code in CODES else Stage.PODS
 
 
 def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReason, ...], tuple[Shortage, ...]]:

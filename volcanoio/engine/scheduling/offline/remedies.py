@@ -14,12 +14,13 @@ from typing import TypeAlias
 import msgspec
 
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.arguments import pluralize
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject
+from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.core import Node, Pod, ResourceList, ResourceQuota, Toleration
 from volcanoio.model.resources import CPU, LARGEST, MEMORY, PODS, amount_text, format_amount, stored_amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue, QueueSpec, QueueState, QueueStatus
@@ -222,9 +223,7 @@ class RemedySearch:
 
     def _create_queue(self) -> Iterator[Remedy]:
         name = self._diagnosis.queue
-        meta = msgspec.structs.replace(ApiObject().metadata, name=name, uid=f"{kinds.QUEUE.resource}//{name}")
-        queue = Queue(metadata=meta, spec=QueueSpec(), status=QueueStatus(state=QueueState.OPEN))
-        if self._helps({}, [queue]):
+        if self._helps({}, [new_queue(name)]):
             yield Remedy(RemedyKind.CREATE_QUEUE, f"queue/{name}", {"spec.weight": "1"}, f"create queue {name}")
 
     def _open_queue(self) -> Iterator[Remedy]:
@@ -322,12 +321,15 @@ class RemedySearch:
 
     def _end(self) -> Iterator[Remedy]:
         running = [
-            job
-            for job in self._known.jobs.values()
-            if job.key != self._job and job.has_group and job.ready_count and not job.is_single_pod
+            job for job in self._known.jobs.values() if job.key != self._job and job.has_group and job.ready_count
         ]
-        wanted = self._requested()
-        by_size = sorted(running, key=lambda job: (sum(job.allocated.get(name, 0) for name in wanted), job.key))
+        total = self._known.columns.totals(Quantity.ALLOCATABLE)
+
+        def share(job: JobInfo) -> tuple[float, str]:
+            """Return the largest part of the cluster that the job has of a resource that is needed, to sort by it."""
+            return max(job.allocated.get(name, 0) / max(total.get(name, 0), 1) for name in self._requested()), job.key
+
+        by_size = sorted(running, key=share)
         if len(by_size) > _MAX_ENDS:
             by_size = [*by_size[: _MAX_ENDS // 2], *by_size[-_MAX_ENDS // 2 :]]
             self.is_complete = False
@@ -455,6 +457,12 @@ def _plus(stored: ResourceList, extra: Mapping[str, int]) -> ResourceList:
 
 def _as_replaced(*objects: ApiObject) -> dict[tuple[str, str], ApiObject]:
     return {(kinds.of(obj).resource, obj.metadata.key): obj for obj in objects}
+
+
+def new_queue(name: str) -> Queue:
+    """Return an open queue of weight 1."""
+    meta = ObjectMeta(name=name, uid=f"{kinds.QUEUE.resource}//{name}")
+    return Queue(metadata=meta, spec=QueueSpec(reclaimable=True), status=QueueStatus(state=QueueState.OPEN))
 
 
 def another_node(like: Node, name: str) -> Node:
