@@ -68,7 +68,7 @@ async def cluster(
 
 
 class HeldClock(WallClock):
-    """A clock whose sleep of five seconds ends when the test says so."""
+    """A clock whose sleep of five seconds ends when the test sets `wakes`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ _REREAD = 30.0
 _LEAD = 60.0
 """Seconds before its expiry at which a header is renewed; a quarter of its lifetime if that is less."""
 _PAUSE = 5.0
-"""Least seconds between the end of one renewal and the begin of the next."""
+"""Least seconds between the end of one renewal and the start of the next."""
 _LOG = structlog.get_logger(__name__)
 
 
