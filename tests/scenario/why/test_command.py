@@ -138,6 +138,11 @@ def test_the_amounts_of_a_queue_are_those_of_the_state(why: Simulate) -> None:
     assert "A scheduling cycle places pods of ns/free now." in said
 
 
+def test_a_queue_of_which_nothing_is_used(why: Simulate) -> None:
+    said = _ask(why, "queue/default", state=[queue("default"), *gang(1)]).out
+    assert said.startswith("queue/default is Open; 1 job waiting in it\n\nNO  WAITING")
+
+
 def test_a_group_without_pods_is_said_to_be_admitted_only(why: Simulate) -> None:
     state = [node("n1", cpu="4"), *running("old", 4, on="n1"), group("old", 4, phase="Running"), queue("default")]
     asked = [*state, group("new", 4, minResources={"cpu": "4"})]

@@ -110,8 +110,9 @@ def queue_text(answer: QueueAnswer) -> str:
     """Return an answer about a queue as lines for people."""
     amounts = {"allocated": answer.allocated, "deserved": answer.deserved, "capability": answer.capability}
     rows = [(name, _listed(each)) for name, each in amounts.items() if each]
-    head = [f"{answer.target} is {answer.state}; {pluralize(len(answer.waiting), 'job')} waiting in it", ""]
-    lines = head + [f"  {name:<12}{text}" for name, text in rows]
+    lines = [f"{answer.target} is {answer.state}; {pluralize(len(answer.waiting), 'job')} waiting in it"]
+    if rows:
+        lines += ["", *(f"  {name:<12}{text}" for name, text in rows)]
     if answer.placed_now:
         lines += ["", f"A scheduling cycle places pods of {', '.join(answer.placed_now)} now."]
     if answer.waiting:
