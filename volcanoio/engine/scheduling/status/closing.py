@@ -238,7 +238,8 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
         session.outbox.put(record_event(kinds.POD_GROUP, job.group, SCHEDULED, "pod group is ready"))
     unfinished = session.is_cut_short and job.key in session.partly_placed_jobs
     if job.pending or job.counts[TaskStatus.ALLOCATED] or job.counts[TaskStatus.PIPELINED]:
-        report_pods(session, job, lasting=(lasting or (waited and not short)) and not unfinished, period=period)
+        has_lasted = (lasting or (waited and not short)) and not unfinished
+        postponed = not report_pods(session, job, lasting=has_lasted, period=period) or postponed
     if session.outbox.non_bind_count != count_before:
         job.reported_at = session.now
     if short or job.pending or postponed:
