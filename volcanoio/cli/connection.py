@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
-from volcanoio.cli.output import unknown_name
-from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, sole_error, unknown_name
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, Forbidden, Invalid, NotFound, Unauthorized
 from volcanoio.kube.http_transport import HttpTransport
@@ -152,20 +151,29 @@ async def _connection(kubeconfig: Path | None, context: str = "") -> Connection:
 
 @contextmanager
 def reporting_api_errors() -> Iterator[None]:
-    """Convert API errors and lost connections to CommandErrors."""
+    """Convert API errors and lost connections to CommandErrors, also where one is the only error of a task group."""
     try:
         yield
-    except (Forbidden, Invalid) as error:
-        raise CommandError(error.message, ExitCode.REJECTED) from None
-    except Unauthorized:
-        raise CommandError(_UNAUTHORIZED, ExitCode.REJECTED) from None
-    except ApiError as error:
-        raise CommandError(error.message) from None
-    except NoCredentials as error:
-        raise CommandError(str(error), ExitCode.REJECTED) from None
-    except TransportError as error:
-        msg = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
-        raise CommandError(msg, ExitCode.UNREACHABLE) from None
+    except (ApiError, TransportError, BaseExceptionGroup) as error:
+        if (problem := _command_error(sole_error(error))) is None:
+            raise
+        raise problem from None
+
+
+def _command_error(error: BaseException) -> CommandError | None:
+    """Return the CommandError for an API error or a lost connection; None for other errors."""
+    if isinstance(error, Forbidden | Invalid):
+        return CommandError(error.message, ExitCode.REJECTED)
+    if isinstance(error, Unauthorized):
+        return CommandError(_UNAUTHORIZED, ExitCode.REJECTED)
+    if isinstance(error, ApiError):
+        return CommandError(error.message)
+    if isinstance(error, NoCredentials):
+        return CommandError(str(error), ExitCode.REJECTED)
+    if isinstance(error, TransportError):
+        text = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
+        return CommandError(text, ExitCode.UNREACHABLE)
+    return None
 
 
 async def send_command(client: Client, kind: Kind, target: ApiObject, action: str, namespace: str) -> None:

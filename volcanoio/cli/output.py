@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import anyio
 import click
 
-from volcanoio.cli.terminal import ExitCode, UsageError, columns
+from volcanoio.cli.terminal import ExitCode, columns
 
 if TYPE_CHECKING:
     from volcanoio.model.base import Manifest
@@ -82,10 +81,19 @@ watch_option = click.option("-w", "--watch", is_flag=True, help="Print changes u
 def selector_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add -l and --field-selector, which the API server evaluates."""
     fields = click.option(
-        "--field-selector", default="", metavar="FIELDS", help="Only objects with these fields, as metadata.name=a."
+        "--field-selector",
+        default="",
+        show_default=False,
+        metavar="FIELDS",
+        help="Only objects with these fields, as metadata.name=a.",
     )
     labels = click.option(
-        "-l", "--selector", default="", metavar="LABELS", help="Only objects with these labels, as team=ml,tier!=test."
+        "-l",
+        "--selector",
+        default="",
+        show_default=False,
+        metavar="LABELS",
+        help="Only objects with these labels, as team=ml,tier!=test.",
     )
     return labels(fields(command))
 
@@ -96,11 +104,18 @@ _CONNECTION = (
         type=click.Path(path_type=Path, readable=False),
         help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.",
     ),
-    click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use."),
-    click.option("--as", "as_user", default="", metavar="USER", help="User to act as."),
+    click.option("--context", default="", show_default=False, metavar="NAME", help="Context of the kubeconfig to use."),
+    click.option("--as", "as_user", default="", show_default=False, metavar="USER", help="User to act as."),
     click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="Group to act as, with --as."),
 )
-_NAMESPACE = click.option("-n", "--namespace", default="", help="Namespace; by default that of the context.")
+_NAMESPACE = click.option(
+    "-n",
+    "--namespace",
+    default="",
+    show_default=False,
+    metavar="NAME",
+    help="Namespace; by default that of the context.",
+)
 _EVERYWHERE = click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Objects of all namespaces.")
 
 
@@ -132,19 +147,6 @@ def on_cluster(
         return command
 
     return decorate
-
-
-def unknown_name(word: str, name: str, known: Iterable[str], place: str = "") -> UsageError:
-    """Return the error for an object that does not exist, with close names; `place` is such as `in namespace a`."""
-    names = sorted(known)
-    close = get_close_matches(name, names, n=3)
-    if close:
-        hint = f"did you mean {' or '.join(close)}?"
-    elif names:
-        hint = f"there are: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
-    else:
-        hint = "there are none"
-    return UsageError(f'there is no {word} "{name}"{f" {place}" if place else ""}; {hint}')
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:

@@ -9,8 +9,8 @@ import pytest
 
 from volcanoio.cli import output
 from volcanoio.cli.connection import Target
-from volcanoio.cli.output import Duration, TablePrinter, documents, on_cluster, phase_text, unknown_name
-from volcanoio.cli.terminal import ReportsErrors
+from volcanoio.cli.output import Duration, TablePrinter, documents, on_cluster, phase_text
+from volcanoio.cli.terminal import ReportsErrors, unknown_name
 from volcanoio.model import kinds
 
 ROWS = [("train", "Running", "a"), ("etl", "Pending", "b")]
