@@ -7,6 +7,7 @@ import json
 import anyio
 import pytest
 
+from tests.scenario.look.printed import Printed
 from tests.scenario.look.world import World, pod_status, world
 from volcanoio.cli.look.describing import show_job
 from volcanoio.cli.look.listing import Wanted, list_events, list_jobs, list_nodes, list_pods, list_queues
@@ -257,23 +258,6 @@ async def test_a_job_in_full(capsys: pytest.CaptureFixture[str]) -> None:
         )
         await show_job(w.cluster(), "etl", "json")
         assert json.loads(capsys.readouterr().out)["metadata"]["name"] == "etl"
-
-
-class Printed:
-    """What was printed since the last look, awaited without a pause of the test's own."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self._text = ""
-
-    async def until(self, wanted: str) -> str:
-        """Return everything printed once it contains a text."""
-        with anyio.fail_after(20):
-            while wanted not in self._text:
-                await anyio.lowlevel.checkpoint()
-                self._text += self._capsys.readouterr().out
-        text, self._text = self._text, ""
-        return text
 
 
 async def test_watching_prints_each_row_that_changes(capsys: pytest.CaptureFixture[str]) -> None:

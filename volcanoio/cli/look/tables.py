@@ -393,7 +393,9 @@ def event_time(event: Event) -> str:
 
 def event_rows(objects: Objects, now: datetime) -> Rows:
     """Return the rows of events, the latest last."""
-    found = sorted(of_kind(objects, kinds.EVENT, Event), key=lambda each: (event_time(each[1]), each[0]))
+    found = sorted(
+        of_kind(objects, kinds.EVENT, Event), key=lambda each: (event_time(each[1]), each[1].metadata.revision)
+    )
     return {key: _event_cells(event, now) for key, event in found}
 
 

@@ -92,7 +92,9 @@ async def wait_for_jobs(
 ) -> int:
     """Wait for the goal of each job, and print which reached it; returns the exit code."""
     aim = Goal.parse(goal)
-    started = await _jobs(cluster, wanted, labels)
+    started = await _jobs(cluster, wanted, labels, may_be_gone=aim.word == "delete")
+    if not started:
+        return ExitCode.OK
     waits = _Waits(aim, started)
     first = next(iter(started.values())).metadata
     one = Selected.one(kinds.JOB, first.name, first.namespace)
@@ -107,16 +109,22 @@ async def wait_for_jobs(
     return ExitCode.JOB_FAILED if waits.has_failed else ExitCode.OK
 
 
-async def _jobs(cluster: Cluster, wanted: Sequence[str], labels: str) -> dict[str, Job]:
-    """Return the jobs of these names, or with these labels. Raises UsageError if there are none."""
+async def _jobs(cluster: Cluster, wanted: Sequence[str], labels: str, *, may_be_gone: bool) -> dict[str, Job]:
+    """Return the jobs of these names, or with these labels. Raises UsageError if one does not exist."""
     if bool(wanted) == bool(labels):
         raise UsageError("give the names of jobs, or their labels with -l; not both")
     if labels:
-        found = (await Selected(kinds.JOB, cluster.namespace, labels).listed(cluster)).values()
-        if not found:
-            raise UsageError(f'no job has the labels "{labels}" {cluster.place}'.rstrip())
+        found = list((await Selected(kinds.JOB, cluster.namespace, labels).listed(cluster)).values())
+        if not found and not may_be_gone:
+            raise UsageError(f'no job has the labels "{labels}" {cluster.place}')
     else:
-        found = [await cluster.get(kinds.JOB, name) for name in wanted]  # type: ignore[assignment]
+        found = []
+        for name in wanted:
+            try:
+                found.append(await cluster.get(kinds.JOB, name))
+            except UsageError:
+                if not may_be_gone:
+                    raise
     return {job.metadata.key: job for job in found if isinstance(job, Job)}
 
 
