@@ -1,22 +1,24 @@
 """Connections of commands to an API server, with its errors as command errors.
 
-`send_command` creates the Command objects with which vcctl suspends, resumes, opens and closes.
+`cluster_of` is for commands that are declared with `output.on_cluster`. `send_command` creates the Command objects by
+which jobs are suspended and resumed and queues opened and closed.
 """
 
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
-from volcanoio.cli.terminal import CommandError, ExitCode
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, sole_error, unknown_name
 from volcanoio.kube.client import Client
-from volcanoio.kube.errors import ApiError, Forbidden, Invalid, Unauthorized
+from volcanoio.kube.errors import ApiError, Forbidden, Invalid, NotFound, Unauthorized
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import ConfigError, environment_paths, from_files, in_cluster
+from volcanoio.kube.kubeconfig import ConfigError, Connection, environment_paths, from_files, in_cluster
 from volcanoio.kube.transport import NoCredentials, RequestOptions, Response, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -62,6 +64,58 @@ class _WarningTransport(HttpTransport):
         return response
 
 
+class Target(NamedTuple):
+    """The options by which a command selects its cluster, user and namespace; "" and None for those not given."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
+    namespace: str = ""
+    everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A connected cluster; `namespace` is "" for all namespaces. `now` is the time that ages are relative to."""
+
+    client: Client
+    namespace: str
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @property
+    def place(self) -> str:
+        """The namespace in messages, as `in namespace default`; "" for all."""
+        return f"in namespace {self.namespace}" if self.namespace else ""
+
+    async def get(self, kind: Kind, name: str) -> ApiObject:
+        """Read an object in the namespace; raises UsageError with close names if it does not exist."""
+        namespace = self.namespace if kind.namespaced else ""
+        try:
+            return await self.client.get(kind, name, namespace)
+        except NotFound:
+            known = [each.metadata.name for each in await self.client.list(kind, namespace)]
+            raise unknown_name(kind.kind.lower(), name, known, self.place if kind.namespaced else "") from None
+
+
+@asynccontextmanager
+async def cluster_of(target: Target) -> AsyncIterator[Cluster]:
+    """Connect to the cluster of these options; API errors in the block become CommandErrors."""
+    if target.as_groups and not target.as_user:
+        raise UsageError("--as-group: a group needs a user to act as; add --as USER")
+    connection = await _connection(target.kubeconfig, target.context)
+    if target.as_user:
+        headers = (("Impersonate-User", target.as_user), *(("Impersonate-Group", each) for each in target.as_groups))
+        connection = replace(connection, headers=headers)
+    namespace = "" if target.everywhere else target.namespace or connection.namespace
+    transport = _WarningTransport(connection)
+    try:
+        with reporting_api_errors():
+            yield Cluster(Client(transport), namespace)
+    finally:
+        await transport.aclose()
+
+
 @asynccontextmanager
 async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[Client]:
     """Connect to the cluster, in a pod without kubeconfig by its service account.
@@ -70,6 +124,16 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
     """
     if master and not master.startswith(("http://", "https://")):
         raise CommandError(f'--master: "{master}" is not an http(s) URL; write for instance https://127.0.0.1:6443')
+    connection = await _connection(kubeconfig)
+    transport = _WarningTransport(replace(connection, server=master) if master else connection)
+    try:
+        yield Client(transport)
+    finally:
+        await transport.aclose()
+
+
+async def _connection(kubeconfig: Path | None, context: str = "") -> Connection:
+    """Return the settings of a connection. Raises CommandError."""
     paths = find_kubeconfigs(kubeconfig)
     exists = any(map(_exists, paths))
     is_pod = kubeconfig is None and not exists and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
@@ -80,32 +144,36 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
         )
         raise CommandError(msg, ExitCode.UNREACHABLE)
     try:
-        connection = in_cluster() if is_pod else await from_files(paths)
+        return in_cluster() if is_pod else await from_files(paths, context=context)
     except ConfigError as error:
         raise CommandError(str(error), ExitCode.UNREACHABLE) from None
-    transport = _WarningTransport(replace(connection, server=master) if master else connection)
-    try:
-        yield Client(transport)
-    finally:
-        await transport.aclose()
 
 
 @contextmanager
 def reporting_api_errors() -> Iterator[None]:
-    """Convert API errors and lost connections to CommandErrors."""
+    """Convert API errors and lost connections to CommandErrors, also where one is the only error of a task group."""
     try:
         yield
-    except (Forbidden, Invalid) as error:
-        raise CommandError(error.message, ExitCode.REJECTED) from None
-    except Unauthorized:
-        raise CommandError(_UNAUTHORIZED, ExitCode.REJECTED) from None
-    except ApiError as error:
-        raise CommandError(error.message) from None
-    except NoCredentials as error:
-        raise CommandError(str(error), ExitCode.REJECTED) from None
-    except TransportError as error:
-        msg = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
-        raise CommandError(msg, ExitCode.UNREACHABLE) from None
+    except (ApiError, TransportError, BaseExceptionGroup) as error:
+        if (problem := _command_error(sole_error(error))) is None:
+            raise
+        raise problem from None
+
+
+def _command_error(error: BaseException) -> CommandError | None:
+    """Return the CommandError for an API error or a lost connection; None for other errors."""
+    if isinstance(error, Forbidden | Invalid):
+        return CommandError(error.message, ExitCode.REJECTED)
+    if isinstance(error, Unauthorized):
+        return CommandError(_UNAUTHORIZED, ExitCode.REJECTED)
+    if isinstance(error, ApiError):
+        return CommandError(error.message)
+    if isinstance(error, NoCredentials):
+        return CommandError(str(error), ExitCode.REJECTED)
+    if isinstance(error, TransportError):
+        text = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
+        return CommandError(text, ExitCode.UNREACHABLE)
+    return None
 
 
 async def send_command(client: Client, kind: Kind, target: ApiObject, action: str, namespace: str) -> None:

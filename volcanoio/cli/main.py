@@ -18,6 +18,7 @@ import click
 
 from volcanoio import __version__
 from volcanoio.cli.componentflags import SCHEDULING, ComponentCommand, flags, options, version_flag
+from volcanoio.cli.look.commands import LOOK_COMMANDS
 from volcanoio.cli.plugin import plugin
 from volcanoio.cli.terminal import ExitCode, ReportsErrors, UsageError, help_command, replace_unencodable
 
@@ -323,8 +324,32 @@ def uncordon(nodes: tuple[str, ...]) -> Work:
 _CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
+_SECTIONS = {
+    "Look at a cluster": "jobs job queues nodes pods logs events watch wait top",
+    "Explain and try out": "why simulate replay snapshot",
+    "Run a local cluster": "up demo node",
+    "Set up and extend": "install uninstall config plugin",
+    "Components": "scheduler controllers webhooks hollow-nodes",
+}
+"""Sections of `volcanoio --help` and the commands in them; others are listed at the end."""
+
+
 class _Root(ReportsErrors, click.Group):
-    """The command group."""
+    """The command group; its help lists the commands by section."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """Write the sections."""
+        sections = {title: names.split() for title, names in _SECTIONS.items()}
+        listed = {name for names in sections.values() for name in names}
+        sections["Other commands"] = sorted(set(self.commands) - listed)
+        width = max(map(len, self.commands))
+        for title, names in sections.items():
+            with formatter.section(title):
+                limit = formatter.width - 6 - width
+                found = [name for name in names if name in self.commands]
+                formatter.write_dl(
+                    [(f"{name:<{width}}", self.commands[name].get_short_help_str(limit)) for name in found]
+                )
 
 
 @click.group(cls=_Root, context_settings=_CONTEXT)
@@ -478,6 +503,8 @@ def webhooks(**given: Any) -> int:
     return run_webhooks(**given)
 
 
+for command in LOOK_COMMANDS:
+    volcanoio.add_command(command)
 volcanoio.add_command(help_command)
 volcanoio.add_command(node)
 volcanoio.add_command(config)

@@ -9,7 +9,8 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,19 @@ class UsageError(CommandError):
 
     def __init__(self, message: object) -> None:
         super().__init__(str(message), ExitCode.USAGE)
+
+
+def unknown_name(word: str, name: str, known: Iterable[str], place: str = "") -> UsageError:
+    """Return the error for an object that does not exist, with close names; `place` is such as `in namespace a`."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=3)
+    if close:
+        hint = f"did you mean {' or '.join(close)}?"
+    elif names:
+        hint = f"there are: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+    else:
+        hint = "there are none"
+    return UsageError(f'there is no {word} "{name}"{f" {place}" if place else ""}; {hint}')
 
 
 def sole_error(error: BaseException) -> BaseException:

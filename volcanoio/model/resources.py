@@ -5,9 +5,11 @@ Volcano (`pkg/scheduler/api/resource_info.go`).
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 from volcanoio.model import quantity
+from volcanoio.model.core import Container, PodSpec
 
 Amounts: TypeAlias = dict[str, int]
 """Resource name to integer amount in scheduling units."""
@@ -121,3 +123,34 @@ def total(parts: Iterable[Mapping[str, int]]) -> Amounts:
     for part in parts:
         add(result, part)
     return result
+
+
+def _container_amounts(container: Container, which: str, missing: Mapping[str, int]) -> Amounts:
+    """Return a container's requests or limits; requests default to limits, as in the API server."""
+    resources = container.resources
+    listed = resources.limits if which == "limits" else {**resources.limits, **resources.requests}
+    return {**missing, **stored_amounts(listed)}
+
+
+def pod_amounts(spec: PodSpec, which: str, missing: Mapping[str, int] = MappingProxyType({})) -> Amounts:
+    """Return a pod's requests or limits; `missing` holds defaults of each container."""
+    running: Amounts = {}
+    for container in spec.containers:
+        add(running, _container_amounts(container, which, missing))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.init_containers:
+        own = _container_amounts(container, which, missing)
+        if container.restart_policy == "Always":
+            add(sidecars, own)
+            peak = maximum(peak, sidecars)
+        else:
+            add(own, sidecars)
+            peak = maximum(peak, own)
+    add(running, sidecars)
+    result = maximum(running, peak)
+    if spec.resources is not None:
+        whole = spec.resources.limits if which == "limits" else {**spec.resources.limits, **spec.resources.requests}
+        result.update(stored_amounts(whole))
+    add(result, stored_amounts(spec.overhead))
+    return {name: bounded(amount) for name, amount in result.items()}

@@ -84,12 +84,18 @@ class InProcessTransport:
             yield _once(answer.body.splitlines())
             return
         try:
-            yield answer.batches
+            yield _lines(answer.batches) if answer.raw else answer.batches
         finally:
             await _close(answer)
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
+
+
+async def _lines(batches: AsyncIterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
+    """Yield the lines of raw bytes, as of logs, of which each batch ends with a whole line."""
+    async for batch in batches:
+        yield b"".join(batch).removesuffix(b"\n").split(b"\n")
 
 
 async def _within(handling: Coroutine[Any, Any, Answer], timeout: float | None) -> Answer:  # noqa: ASYNC109 - the caller's

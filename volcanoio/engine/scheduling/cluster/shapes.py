@@ -12,14 +12,13 @@ import msgspec
 from volcanoio.framework.scheduling.podterms import PodSelector, PodTerms
 from volcanoio.framework.scheduling.views import Shape, VolumeClaim
 from volcanoio.model.core import Affinity, Container, Pod, PodSpec, ResourceList, Toleration
-from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, bounded, maximum, stored_amounts
+from volcanoio.model.resources import CPU, MEMORY, PODS, pod_amounts
 
 DEFAULT_CPU = 100
 """Milli-cores that a container without cpu request counts in scores (DefaultMilliCPURequest)."""
 DEFAULT_MEMORY = 200 * 1024 * 1024
 """Bytes that a container without memory request counts in scores (DefaultMemoryRequest)."""
 
-_NOTHING: Mapping[str, int] = {}
 _NONZERO: Mapping[str, int] = {CPU: DEFAULT_CPU, MEMORY: DEFAULT_MEMORY}
 
 
@@ -127,7 +126,7 @@ class Shapes:
         return self._last_transient_id
 
     def _intern(self, spec: PodSpec) -> Shape:
-        requests = {name: amount for name, amount in _pod_amounts(spec, "requests").items() if amount}
+        requests = {name: amount for name, amount in pod_amounts(spec, "requests").items() if amount}
         shape = Shape(
             id=len(self.all),
             base_id=len(self.all),
@@ -138,9 +137,9 @@ class Shapes:
             tolerations=spec.tolerations,
             host_ports=_host_ports(spec),
             has_device_claims=bool(spec.resource_claims),
-            limits=_pod_amounts(spec, "limits"),
+            limits=pod_amounts(spec, "limits"),
             nonzero_requests={
-                name: amount for name, amount in _pod_amounts(spec, "requests", _NONZERO).items() if name in _NONZERO
+                name: amount for name, amount in pod_amounts(spec, "requests", _NONZERO).items() if name in _NONZERO
             },
         )
         content = self._encode(msgspec.structs.replace(shape, id=0, base_id=0))
@@ -176,34 +175,3 @@ def _host_ports(spec: PodSpec) -> tuple[tuple[str, str, int], ...]:
             }
         )
     )
-
-
-def _container_amounts(container: Container, which: str, missing: Mapping[str, int]) -> Amounts:
-    """Return a container's requests or limits; requests default to limits, as in the API server."""
-    resources = container.resources
-    listed = resources.limits if which == "limits" else {**resources.limits, **resources.requests}
-    return {**missing, **stored_amounts(listed)}
-
-
-def _pod_amounts(spec: PodSpec, which: str, missing: Mapping[str, int] = _NOTHING) -> Amounts:
-    """Return a pod's requests or limits; `missing` holds defaults of each container."""
-    running: Amounts = {}
-    for container in spec.containers:
-        add(running, _container_amounts(container, which, missing))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
-    for container in spec.init_containers:
-        own = _container_amounts(container, which, missing)
-        if container.restart_policy == "Always":
-            add(sidecars, own)
-            peak = maximum(peak, sidecars)
-        else:
-            add(own, sidecars)
-            peak = maximum(peak, own)
-    add(running, sidecars)
-    result = maximum(running, peak)
-    if spec.resources is not None:
-        whole = spec.resources.limits if which == "limits" else {**spec.resources.limits, **spec.resources.requests}
-        result.update(stored_amounts(whole))
-    add(result, stored_amounts(spec.overhead))
-    return {name: bounded(amount) for name, amount in result.items()}
