@@ -12,13 +12,13 @@ import msgspec
 from volcanoio.bus.journal import JournalError
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, UsageError
+from volcanoio.compose.journals.live_timeline import read_timeline
 from volcanoio.compose.journals.timeline import (
     Entry,
     Timeline,
     UnknownJobError,
     grouped,
     journal_timeline,
-    read_timeline,
 )
 from volcanoio.framework.arguments import pluralize
 

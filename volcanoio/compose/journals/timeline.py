@@ -1,12 +1,11 @@
 """Timeline of a job: what happened to it from its submission to its end, and why.
 
-`journal_timeline` is exact: every entry has the number of its event, its cycle and the chain of causes. From a cluster
-(`read_timeline`) only what objects, conditions and Kubernetes Events still contain is known, in whole seconds.
+From a journal it is exact: every entry has the number of its event, its cycle and the chain of causes.
+`live_timeline` makes one from a cluster.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,24 +25,15 @@ from volcanoio.framework.effects import Record as EventEffect
 from volcanoio.framework.events import Answered, Change, EffectFailed, Event, Observed, Synced, TimerFired
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
 from volcanoio.framework.scheduling_events import BindDone, BindRefused, CycleOpened, Decided
-from volcanoio.kube.client import Client
-from volcanoio.kube.decoding import without_nulls
-from volcanoio.kube.errors import NotFound
-from volcanoio.model import core, kinds, names
-from volcanoio.model.base import Manifest
+from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
-from volcanoio.model.times import epoch_or_none
 
 PROCESSES = ("controllers", "scheduler")
 """Processes whose journals a timeline is made of, by the name of their directories."""
 _GROUPED_SECONDS = 1.0
 """Time within which equal entries about several pods are shown as one."""
-_SHOWN_BY_OBJECTS = frozenset({"Scheduled", "Evict", "Pulling", "Pulled", "Created", "Started"})
-"""Reasons of Normal Events that say what conditions and container states say, too."""
-_POD_ID = re.compile(r" (?:in|for) pod \S+\(\S+\)")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class UnknownJobError(Exception):
@@ -225,18 +215,17 @@ class _JobFold:
                 self._scheduler_decided(at, record)
             case BindDone(group=group) if life := self._groups.get(group):
                 at.cycle = self._bind_cycles.get(record.cause, 0)
-                where = {"pods": (record.name,), "nodes": (record.node,)}
-                self._add(life, at, EntryKind.BOUND, cause=record.cause, **where)
+                self._add(life, at, EntryKind.BOUND, cause=record.cause, pods=(record.name,), nodes=(record.node,))
                 at.cycle = 0
             case BindRefused(group=group) if life := self._groups.get(group):
-                where = {"pods": (record.name,), "nodes": (record.node,)}
-                self._add(life, at, EntryKind.REFUSED, record.message or record.reason, cause=record.cause, **where)
+                text, where = record.message or record.reason, {"pods": (record.name,), "nodes": (record.node,)}
+                self._add(life, at, EntryKind.REFUSED, text, cause=record.cause, **where)
             case _:
                 pass
 
     def _add(self, life: _Life, at: _At, kind: EntryKind, detail: str = "", *, cause: int = 0, **where: Any) -> None:
-        place = {"process": at.process, "run": at.run, "seq": at.seq, "cycle": at.cycle}
-        life.entries.append((Entry(at=at.time, kind=kind, detail=detail, **place, **where), cause))
+        where |= {"process": at.process, "run": at.run, "seq": at.seq, "cycle": at.cycle}
+        life.entries.append((Entry(at=at.time, kind=kind, detail=detail, **where), cause))
 
     def _observed(self, at: _At, event: Observed) -> None:
         match event.object:
@@ -259,7 +248,7 @@ class _JobFold:
         life = self.lives.get(job.metadata.uid)
         if life is None:
             life = self.lives[job.metadata.uid] = _Life(job.metadata.uid, began=at.time)
-            self._add(life, at, EntryKind.SUBMITTED, _submitted_text(job))
+            self._add(life, at, EntryKind.SUBMITTED, submitted_text(job))
         self._current = life
         phase, state = job.status.state.phase, job.status.state
         if phase and phase != life.phase:
@@ -280,7 +269,7 @@ class _JobFold:
         if group.metadata.key not in self._groups and change is not Change.GONE:
             self._groups[group.metadata.key] = life
             if at.process == self._pods_from:
-                text = f"PodGroup {group.metadata.name} created: {_minimum_text(group)}"
+                text = f"PodGroup {group.metadata.name} created: {minimum_text(group)}"
                 self._add(life, at, EntryKind.GROUPED, text)
 
     def _pod(self, at: _At, life: _Life, pod: Pod, *, gone: bool) -> None:
@@ -299,14 +288,14 @@ class _JobFold:
             if phase == "Running":
                 self._add(life, at, EntryKind.STARTED, pods=(name,), nodes=(node,))
             elif phase in ("Succeeded", "Failed"):
-                self._add(life, at, EntryKind.ENDED, _end_text(pod), pods=(name,), nodes=(node,))
+                self._add(life, at, EntryKind.ENDED, end_text(pod), pods=(name,), nodes=(node,))
             seen.phase = phase
         if (restarts := sum(each.restart_count for each in pod.status.container_statuses)) != seen.restarts:
             seen.restarts = restarts
-            self._add(life, at, EntryKind.NOTE, _restart_text(pod), pods=(name,), nodes=(node,))
+            self._add(life, at, EntryKind.NOTE, restart_text(pod), pods=(name,), nodes=(node,))
         if (gone or pod.metadata.deletion_timestamp) and not seen.deleting:
             seen.deleting = True
-            self._add(life, at, EntryKind.DELETED, _disruption_text(pod), pods=(name,))
+            self._add(life, at, EntryKind.DELETED, disruption_text(pod), pods=(name,))
 
     def _controller_decided(self, at: _At, record: DecidedRecord) -> None:
         """Fold a decision of the job controller: the causes of phases, and what it recorded about the job."""
@@ -333,8 +322,8 @@ class _JobFold:
                 case BindBatch(group=group) if group in self._groups:
                     self._bind_cycles[event.seq] = event.cycle
                 case Evict(group=group) if life := self._groups.get(group):
-                    where = {"pods": (effect.name,), "nodes": (effect.node,)}
-                    self._add(life, at, EntryKind.EVICTED, eviction_text(event, effect), cause=event.cause, **where)
+                    text, where = eviction_text(event, effect), {"pods": (effect.name,), "nodes": (effect.node,)}
+                    self._add(life, at, EntryKind.EVICTED, text, cause=event.cause, **where)
                 case Patch(resource=kinds.POD_GROUP.resource, namespace=namespace, name=name, patch=patch):
                     life = self._groups.get(f"{namespace}/{name}")
                     if life and (patch.get("status") or {}).get("phase") == PodGroupPhase.INQUEUE:
@@ -460,7 +449,7 @@ def event_text(event: Event) -> str:
     """Return an event in a few words: `pod default/a-0 changed: Failed, exit code 3`."""
     match event:
         case Observed(object=Pod() as pod, change=change):
-            state = _end_text(pod) or (f"{pod.status.phase} on {pod.spec.node_name}" if pod.spec.node_name else "")
+            state = end_text(pod) or (f"{pod.status.phase} on {pod.spec.node_name}" if pod.spec.node_name else "")
             return f"pod {pod.metadata.key} {change}{state and f': {state}'}"
         case Observed(resource=resource, change=change):
             return f"{resource.partition('.')[0]} {event.obj.metadata.key} {change}"
@@ -481,14 +470,16 @@ def event_text(event: Event) -> str:
             return f"{type(event).__name__} {subject}".rstrip()
 
 
-def _submitted_text(job: Job) -> str:
+def submitted_text(job: Job) -> str:
+    """Return the queue, pods and tasks of a new Job."""
     pods = sum(task.replicas for task in job.spec.tasks)
     tasks = ", ".join(f"{task.name} {task.replicas}" for task in job.spec.tasks)
     needed = f"; {job.spec.min_available} needed together" if job.spec.min_available else ""
     return f"submitted to queue {job.spec.queue or names.DEFAULT_QUEUE}: {pluralize(pods, 'pod')} ({tasks}){needed}"
 
 
-def _minimum_text(group: PodGroup) -> str:
+def minimum_text(group: PodGroup) -> str:
+    """Return what a PodGroup needs at least."""
     amounts = (group.spec.min_resources or {}).items()  # with the keys of quotas, which repeat the amounts
     plain = [f"{name} {amount}" for name, amount in amounts if name != "pods" and "/" not in name and "." not in name]
     requested = ", ".join(plain)
@@ -503,7 +494,7 @@ def _phase_text(before: str, job: Job) -> str:
     return f"{text}: {reason}" if reason else text
 
 
-def _end_text(pod: Pod) -> str:
+def end_text(pod: Pod) -> str:
     """Return how a pod ended: its phase, reason, exit codes; "" if it did not."""
     if (phase := pod.status.phase) not in ("Succeeded", "Failed"):
         return ""
@@ -514,7 +505,7 @@ def _end_text(pod: Pod) -> str:
     return ", ".join(dict.fromkeys(filter(None, parts)))
 
 
-def _restart_text(pod: Pod) -> str:
+def restart_text(pod: Pod) -> str:
     """Return how often containers were restarted, and how they ended before."""
     parts = []
     for each in pod.status.container_statuses:
@@ -525,7 +516,8 @@ def _restart_text(pod: Pod) -> str:
     return ", ".join(parts)
 
 
-def _disruption_text(pod: Pod) -> str:
+def disruption_text(pod: Pod) -> str:
+    """Return the reason of a pod's condition DisruptionTarget, "" without one."""
     for each in pod.status.conditions:
         if each.type == "DisruptionTarget" and each.status == "True":
             return ": ".join(filter(None, (each.reason, each.message)))
@@ -544,131 +536,3 @@ def _answer_text(event: Answered) -> str:
             return f"{by}other resources for task {task}, then {action}{reason and f': {reason}'}"
         case _:
             return ""
-
-
-async def read_timeline(client: Client, name: str, namespace: str = "default") -> Timeline:
-    """Read the timeline of a Job from a cluster; raises UnknownJobError, ApiError and TransportError."""
-    try:
-        manifest = await client.get_raw(kinds.JOB, name, namespace)
-    except NotFound:
-        msg = (
-            f"the cluster has no job {namespace}/{name}; name its namespace with -n, "
-            "or a journal that has seen it with --journal"
-        )
-        raise UnknownJobError(msg) from None
-    groups = [each for each in await client.list(kinds.POD_GROUP, namespace) if isinstance(each, PodGroup)]
-    pods = await client.list(kinds.POD, namespace, label_selector=f"{names.JOB_NAME}={name}")
-    events = await client.list(kinds.EVENT, namespace)
-    return objects_timeline(
-        manifest,
-        groups,
-        [each for each in pods if isinstance(each, Pod)],
-        [each for each in events if isinstance(each, core.Event)],
-    )
-
-
-def objects_timeline(
-    manifest: Manifest, groups: Iterable[PodGroup], pods: Sequence[Pod], events: Iterable[core.Event]
-) -> Timeline:
-    """Return what objects of a cluster show of a Job's past; others than its own are ignored."""
-    job = msgspec.convert(without_nulls(manifest), Job)
-    meta, found = job.metadata, list[Entry]()
-    _put(found, meta.creation_timestamp, EntryKind.SUBMITTED, _submitted_text(job))
-    if added := _fields_by_admission(manifest):
-        _put(found, meta.creation_timestamp, EntryKind.DEFAULTED, f"admission set {', '.join(added)}")
-    for each in job.status.conditions:  # one for each phase, with the time it was last entered
-        _put(found, each.last_transition_time, EntryKind.PHASE, f"phase {each.status}")
-    own = [group for group in groups if any(owner.uid == meta.uid for owner in group.metadata.owner_references)]
-    for group in own:
-        text = f"PodGroup {group.metadata.name} created: {_minimum_text(group)}"
-        _put(found, group.metadata.creation_timestamp, EntryKind.GROUPED, text)
-    mine = [pod for pod in pods if any(owner.uid == meta.uid for owner in pod.metadata.owner_references)]
-    if first := min((pod.metadata.creation_timestamp or "" for pod in mine), default=""):
-        _put(found, first, EntryKind.ENQUEUED, "admitted to its queue, at the latest now: its first pod was created")
-    for pod in mine:
-        _put_pod(found, pod)
-    known = {meta.name, *(group.metadata.name for group in own), *(pod.metadata.name for pod in mine)}
-    for event in events:
-        if event.involved_object.name in known:
-            _put_event(found, event, since=epoch_or_none(meta.creation_timestamp) or 0.0)
-    order = {kind: number for number, kind in enumerate(EntryKind)}
-    found.sort(key=lambda entry: (entry.at, order[entry.kind]))
-    return Timeline(job=meta.key, uid=meta.uid, source="cluster", entries=tuple(found))
-
-
-def _put(found: list[Entry], time: str | None, kind: EntryKind, detail: str = "", **where: Any) -> None:
-    """Add an entry if its time is known."""
-    if (at := epoch_or_none(time)) is not None:
-        found.append(Entry(at=at, kind=kind, detail=detail, **where))
-
-
-def _put_pod(found: list[Entry], pod: Pod) -> None:
-    """Add what one existing pod shows."""
-    where = {"pods": (pod.metadata.name,), "nodes": (pod.spec.node_name,) if pod.spec.node_name else ()}
-    _put(found, pod.metadata.creation_timestamp, EntryKind.CREATED, pods=where["pods"])
-    for each in pod.status.conditions:
-        if each.type == "PodScheduled" and each.status == "True":
-            _put(found, each.last_transition_time, EntryKind.BOUND, **where)
-        elif each.type == "PodScheduled" and each.message:
-            _put(found, each.last_transition_time, EntryKind.WAITING, f"waits: {each.message}")
-        elif each.type == "DisruptionTarget" and each.status == "True":
-            _put(found, each.last_transition_time, EntryKind.EVICTED, _disruption_text(pod), **where)
-    states = [each.state for each in pod.status.container_statuses]
-    started = [str(each.running.get("startedAt", "")) for each in states if each.running]
-    started += [each.terminated.started_at or "" for each in states if each.terminated]
-    ended = [each.terminated.finished_at or "" for each in states if each.terminated]
-    _put(found, min(filter(None, started), default=None), EntryKind.STARTED, **where)
-    if text := _restart_text(pod):
-        lasts = [each.last_state.terminated for each in pod.status.container_statuses]
-        _put(found, max(last.finished_at or "" for last in lasts if last), EntryKind.NOTE, text, **where)
-    if text := _end_text(pod):
-        _put(found, max(filter(None, ended), default=None), EntryKind.ENDED, text, **where)
-    _put(found, pod.metadata.deletion_timestamp, EntryKind.DELETED, _disruption_text(pod), pods=where["pods"])
-
-
-def _put_event(found: list[Entry], event: core.Event, since: float) -> None:
-    """Add a Kubernetes Event, unless an object shows the same or an earlier object of the name had it."""
-    time = event.first_timestamp or event.last_timestamp or event.metadata.creation_timestamp
-    if (epoch_or_none(time) or 0.0) < since or (event.type == "Normal" and event.reason in _SHOWN_BY_OBJECTS):
-        return
-    about, message = event.involved_object, event.message.strip()
-    times = f" ({event.count} times)" if event.count > 1 else ""
-    if about.kind == kinds.POD.kind and event.reason == "Evict":
-        _put(found, time, EntryKind.EVICTED, message, pods=(about.name,))
-    elif about.kind == kinds.POD.kind:
-        text = f"{event.reason}: {_POD_ID.sub('', message)}{times}"
-        _put(found, time, EntryKind.NOTE, text, pods=(about.name,))
-    elif event.reason in ("ExecuteAction", "CommandIssued"):
-        _put(found, time, EntryKind.ACTION, f"{event.reason}: {message}{times}")
-    elif about.kind == kinds.POD_GROUP.kind and event.type == "Warning":
-        _put(found, time, EntryKind.WAITING, f"waits: {message}{times}")
-    else:
-        _put(found, time, EntryKind.NOTE, f"{event.reason}: {message}{times}")
-
-
-def _fields_by_admission(manifest: Manifest) -> list[str]:
-    """Return fields of the spec that the manifest applied with kubectl did not have; [] if that is unknown."""
-    text = ((manifest.get("metadata") or {}).get("annotations") or {}).get(_LAST_APPLIED)
-    try:
-        applied = msgspec.json.decode(text) if text else None
-    except msgspec.DecodeError:
-        return []
-    if not isinstance(applied, dict):
-        return []
-    return list(_added(applied.get("spec") or {}, manifest.get("spec") or {}, ""))
-
-
-def _added(before: Any, after: Any, path: str) -> Iterator[str]:
-    """Yield paths and values of scalars that only `after` has; templates of pods are compared as a whole."""
-    if isinstance(after, dict):
-        for key, value in after.items():
-            at = f"{path}.{key}" if path else key
-            if isinstance(before, dict) and key in before:
-                yield from _added(before[key], value, at)
-            elif not isinstance(value, dict | list):
-                yield f"{at} {value}"
-            elif value:
-                yield at
-    elif isinstance(after, list) and isinstance(before, list):
-        for index, value in enumerate(after):
-            yield from _added(before[index] if index < len(before) else None, value, f"{path}[{index}]")
