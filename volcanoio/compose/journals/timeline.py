@@ -84,7 +84,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """One step of a timeline.
 
     `at` is in epoch seconds. `detail` is the rest of the sentence after the kind; `pods` and `nodes` are the ones that
-    it is about. From a journal, `process`, `run` (start of the process, from 1), `seq` and `cycle` (0 if none) identify
+    it is about; `profits` are the pods for which one was evicted. From a journal, `process`, `run` (start of the process, from 1), `seq` and `cycle` (0 if none) identify
     the event, and `causes` lead to it, the external one first.
     """
 
@@ -93,6 +93,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     detail: str = ""
     pods: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    profits: tuple[str, ...] = ()
     process: str = ""
     run: int = 0
     seq: int = 0
@@ -107,7 +108,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
             if self.kind is EntryKind.BOUND and self.nodes:
                 where = self.nodes[0] if len(self.nodes) == 1 else pluralize(len(self.nodes), "node")
                 verb = f"{verb} to {where}"
-            return f"{subject} {verb}{self.detail and f': {self.detail}'}"
+            detail = self.detail + (f", for {', '.join(self.profits)}" if self.profits else "")
+            return f"{subject} {verb}{detail and f': {detail}'}"
         if self.pods:
             return f"{self.pods[0] if len(self.pods) == 1 else pluralize(len(self.pods), 'pod')}: {self.detail}"
         return self.detail or self.kind
@@ -322,8 +324,7 @@ class _JobFold:
                 case BindBatch(group=group) if group in self._groups:
                     self._bind_cycles[event.seq] = event.cycle
                 case Evict(group=group) if life := self._groups.get(group):
-                    text, where = eviction_text(event, effect), {"pods": (effect.name,), "nodes": (effect.node,)}
-                    self._add(life, at, EntryKind.EVICTED, text, cause=event.cause, **where)
+                    self._add(life, at, EntryKind.EVICTED, cause=event.cause, **_eviction(event, effect))
                 case Patch(resource=kinds.POD_GROUP.resource, namespace=namespace, name=name, patch=patch):
                     life = self._groups.get(f"{namespace}/{name}")
                     if life and (patch.get("status") or {}).get("phase") == PodGroupPhase.INQUEUE:
@@ -337,9 +338,9 @@ class _JobFold:
         at.cycle = 0
 
 
-def eviction_text(event: Decided, evict: Evict) -> str:
-    """Return which action evicts a pod, and for which pods: those nominated on its node by the same decisions."""
-    profiting = [
+def _eviction(event: Decided, evict: Evict) -> dict[str, Any]:
+    """Return the fields of an entry: the action, and the pods that the same decisions nominate on the victim's node."""
+    profits = [
         f"{each.namespace}/{each.name}"
         for each in event.decisions
         if isinstance(each, Patch)
@@ -347,7 +348,45 @@ def eviction_text(event: Decided, evict: Evict) -> str:
         and isinstance(each.patch, dict)
         and (each.patch.get("status") or {}).get("nominatedNodeName") == evict.node
     ]
-    return f"by action {evict.reason}" + (f", for {', '.join(profiting)}" if profiting else "")
+    return {
+        "detail": f"by action {evict.reason}",
+        "pods": (evict.name,),
+        "nodes": (evict.node,),
+        "profits": tuple(profits),
+    }
+
+
+class _EvictionFold:
+    """Fold of the scheduler's decisions: evictions of a pod, or of the pods of a Job or PodGroup."""
+
+    def __init__(self, name: str, namespace: str) -> None:
+        self._name, self._namespace = name, namespace
+        self.entries: list[tuple[Entry, int]] = []
+
+    def record(self, at: _At, record: Any) -> None:
+        """Fold what one line contains."""
+        for evict in record.decisions if isinstance(record, Decided) else ():
+            if not isinstance(evict, Evict) or evict.namespace != self._namespace:
+                continue
+            group = evict.group.partition("/")[2]  # that of a Job is named after the Job and its uid
+            if self._name in (evict.name, group) or group.startswith(f"{self._name}-"):
+                place = {"at": at.time, "process": at.process, "run": at.run, "seq": at.seq, "cycle": record.cycle}
+                entry = Entry(kind=EntryKind.EVICTED, **place, **_eviction(record, evict))
+                self.entries.append((entry, record.cause))
+
+
+def journal_evictions(directory: Path, name: str, namespace: str = "default") -> tuple[Entry, ...]:
+    """Return who evicted a pod, or pods of a Job or PodGroup, and why: oldest first, () if none was.
+
+    Raises JournalError for a directory without the journal of a scheduler.
+    """
+    path = directory / "scheduler"
+    if not path.is_dir():
+        msg = f"{directory}: no journal of a scheduler; give the directory of --journal, which contains scheduler"
+        raise JournalError(msg)
+    fold = _EvictionFold(name, namespace)
+    causes = _read_part(path, "scheduler", fold, name.encode())
+    return _with_causes({"scheduler": path}, fold.entries, {"scheduler": causes})
 
 
 def journal_timeline(directory: Path, name: str, namespace: str = "default") -> Timeline:
@@ -377,7 +416,7 @@ def journal_timeline(directory: Path, name: str, namespace: str = "default") -> 
     )
 
 
-def _read_part(path: Path, process: str, fold: _JobFold, needle: bytes) -> list[array[int]]:
+def _read_part(path: Path, process: str, fold: _JobFold | _EvictionFold, needle: bytes) -> list[array[int]]:
     """Fold the lines that contain the job's name; return the cause of every event by its seq, for each start."""
     codec, decoder = Codec(lenient=True), msgspec.json.Decoder(_Line)
     at = _At(process)
