@@ -83,9 +83,9 @@ class Cause(msgspec.Struct, frozen=True, rename="camel"):
 class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One step of a timeline.
 
-    `at` is in epoch seconds. `detail` is the rest of the sentence after the kind; `pods` and `nodes` are the ones that
-    it is about; `profits` are the pods for which one was evicted. From a journal, `process`, `run` (start of the process, from 1), `seq` and `cycle` (0 if none) identify
-    the event, and `causes` lead to it, the external one first.
+    `at` is in epoch seconds. `detail` is the rest of the sentence after the kind; `pods` and `nodes` are those it is
+    about, `profits` the pods for which one was evicted. From a journal, `process`, `run` (start of the process, from
+    1), `seq` and `cycle` (0 if none) identify the event, and `causes` lead to it, the external one first.
     """
 
     at: float
