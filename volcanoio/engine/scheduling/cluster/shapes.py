@@ -127,7 +127,7 @@ class Shapes:
         return self._last_transient_id
 
     def _intern(self, spec: PodSpec) -> Shape:
-        requests = {name: amount for name, amount in pod_amounts(spec, "requests").items() if amount}
+        requests = {name: amount for name, amount in _pod_amounts(spec, "requests").items() if amount}
         shape = Shape(
             id=len(self.all),
             base_id=len(self.all),
@@ -138,9 +138,9 @@ class Shapes:
             tolerations=spec.tolerations,
             host_ports=_host_ports(spec),
             has_device_claims=bool(spec.resource_claims),
-            limits=pod_amounts(spec, "limits"),
+            limits=_pod_amounts(spec, "limits"),
             nonzero_requests={
-                name: amount for name, amount in pod_amounts(spec, "requests", _NONZERO).items() if name in _NONZERO
+                name: amount for name, amount in _pod_amounts(spec, "requests", _NONZERO).items() if name in _NONZERO
             },
         )
         content = self._encode(msgspec.structs.replace(shape, id=0, base_id=0))
@@ -185,7 +185,12 @@ def _container_amounts(container: Container, which: str, missing: Mapping[str, i
     return {**missing, **stored_amounts(listed)}
 
 
-def pod_amounts(spec: PodSpec, which: str, missing: Mapping[str, int] = _NOTHING) -> Amounts:
+def pod_requests(spec: PodSpec) -> Amounts:
+    """Return the requests of a pod, as the scheduler counts them."""
+    return _pod_amounts(spec, "requests")
+
+
+def _pod_amounts(spec: PodSpec, which: str, missing: Mapping[str, int] = _NOTHING) -> Amounts:
     """Return a pod's requests or limits; `missing` holds defaults of each container."""
     running: Amounts = {}
     for container in spec.containers:
