@@ -147,6 +147,26 @@ def replay(journal: Path, plugins_dir: tuple[Path, ...], controllers_dir: tuple[
     return run_replay(journal, plugins_dir, controllers_dir)
 
 
+@click.command(short_help="Show what happened to a job, from its submission to its end.")
+@click.argument("job", metavar="JOB")
+@click.option("-n", "--namespace", default="default", help="Namespace of the job.")
+@click.option(
+    "--journal", type=_PATH, help="Directory that --journal of `up` wrote; by default the cluster's objects are read."
+)
+@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.option("--each", is_flag=True, help="One line for each pod, with the causes from a journal.")
+@click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
+def timeline(**given: Any) -> int:
+    """Show the timeline of JOB: submitted, admitted, pods bound, started and ended, evictions, restarts, phases.
+
+    From a journal it is exact, with the number of each event, its cycle and its causes, also for jobs that are deleted.
+    From a cluster it shows what its objects, conditions and Events still contain.
+    """
+    from volcanoio.cli.offline.timeline import run_timeline
+
+    return run_timeline(**given)
+
+
 @click.group(short_help="Save the state of a cluster, to simulate or explain it elsewhere.")
 def snapshot() -> None:
     """Save the state of a cluster, to simulate or explain it elsewhere."""
@@ -513,6 +533,7 @@ volcanoio.add_command(simulate)
 volcanoio.add_command(why)
 volcanoio.add_command(snapshot)
 volcanoio.add_command(replay)
+volcanoio.add_command(timeline)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from volcanoio.bus.event_bus import EventBus
 from volcanoio.bus.records import Codec
-from volcanoio.compose.journals import (
+from volcanoio.compose.journals.recording import (
     CONTROLLER_SOURCE_PREFIX,
     POLICY_INDEXES,
     RUNNING_CONTROLLERS,

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from volcanoio.bus.event_bus import EventBus
-from volcanoio.compose.journals import (
+from volcanoio.compose.journals.recording import (
     DEFAULT_QUEUE,
     FEATURE_GATES,
     SCHEDULER_NAMES,
