@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from tests.scenario.cluster.harness import Cluster, cluster
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds, names, quantity
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
@@ -51,7 +52,8 @@ async def define(c: Cluster, *objects: Manifest) -> None:
         called = {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.lower()}
         spec = {"group": kind.group, "scope": scope, "names": called, "versions": [version]}
         name = f"{kind.plural}.{kind.group}"
-        await c.client.create(DEFINITION, {"metadata": {"name": name}, "spec": spec})
+        approved = {"api-approved.kubernetes.io": "https://example.com"}  # Kubernetes' own groups need one
+        await c.client.create(DEFINITION, {"metadata": {"name": name, "annotations": approved}, "spec": spec})
         await c.until(DEFINITION, DEFINITION.type, partial(_is_served, name), f"{name} is served")
 
 
@@ -126,6 +128,22 @@ def is_unschedulable(found: PodGroup) -> bool:
 async def members(c: Cluster, found: PodGroup) -> list[Pod]:
     """The pods of a PodGroup."""
     return [pod for pod in await c.pods() if pod.metadata.annotations.get(names.GROUP_NAME) == found.metadata.name]
+
+
+async def running(c: Cluster, number: int, **labels: str) -> None:
+    """Wait until so many pods with these labels run."""
+
+    def those(all_: dict[str, Pod]) -> int:
+        return sum(
+            pod.status.phase == "Running" and labels.items() <= pod.metadata.labels.items() for pod in all_.values()
+        )
+
+    await c.until(kinds.POD, Pod, lambda all_: those(all_) == number, f"{number} of {labels} running")
+
+
+def amounts(resources: Mapping[str, Any] | None) -> dict[str, Fraction]:
+    """Resources as numbers."""
+    return {name: quantity.parse(str(text)) for name, text in (resources or {}).items()}
 
 
 async def starts_as_a_whole(

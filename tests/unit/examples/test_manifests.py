@@ -70,6 +70,16 @@ def test_tensorflow_shell_builds_valid_tf_config(tmp_path: Path, ending: str, ta
     }
 
 
+def test_every_integration_is_applied_by_a_test() -> None:
+    """Their tests name directory and file; see tests/scenario/integrations."""
+    directory = Path(__file__).parents[2] / "scenario" / "integrations"
+    written = "".join(path.read_text() for path in directory.glob("test_*.py"))
+    files = list(config_path("examples", "integrations").rglob("*.*"))
+    assert files
+    assert [str(path) for path in files if f'"{path.name}"' not in written] == []
+    assert {path.parent.name for path in files if f'"{path.parent.name}"' not in written} == set()
+
+
 def test_unquoted_star_is_a_yaml_error() -> None:
     text = config_path("examples", "04-restart-any.yaml").read_text(encoding="utf-8")
     with pytest.raises(yaml.YAMLError):
