@@ -12,13 +12,12 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from volcanoio.engine.scheduling.cluster.shapes import pod_requests
 from volcanoio.framework.events import Change, Event, Observed
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.batch import FINISHED_PHASES, Job, JobPhase
 from volcanoio.model.core import Node, Pod
-from volcanoio.model.resources import Amounts, add, add_nonzero, stored_amounts
+from volcanoio.model.resources import Amounts, add, add_nonzero, pod_amounts, stored_amounts
 from volcanoio.model.scheduling import PodGroup, Queue
 from volcanoio.model.times import epoch_or_none
 
@@ -309,7 +308,7 @@ class Overview:
         state = _POD_PHASES.get(pod.status.phase) or ("starting" if pod.spec.node_name else "pending")
         if meta.deletion_timestamp and state not in ("succeeded", "failed"):
             state = "terminating"
-        requests = known.requests if known is not None else pod_requests(pod.spec)
+        requests = known.requests if known is not None else pod_amounts(pod.spec, "requests")
         return _PodRecord(meta.key, job, pod.spec.node_name, state, requests)
 
     def _count(self, uid: str, pod: _PodRecord, times: int) -> None:
