@@ -345,6 +345,8 @@ FLAGS: tuple[Flag, ...] = (
          _LEADING),
     Flag("healthz-address", ADDRESS, ":11251", "Address of /healthz, /livez and /readyz.", _EVERY),
     Flag("enable-healthz", BOOL, "false", "Serve them.", _EVERY),
+    Flag("answers-address", ADDRESS, "", "Loopback address, such as 127.0.0.1:11252, of /debug/why and "
+         "/debug/snapshot, which `volcanoio why` asks; none if empty.", "scheduler"),
     Flag("ca-cert-file", PATH, "", "CA of clients. With this and the next two flags, endpoints are served by HTTPS.",
          _LEADING),
     Flag("tls-cert-file", PATH, "", "Certificate of these endpoints.", _LEADING),

@@ -41,6 +41,7 @@ from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, discover
 from volcanoio.runtime.metrics import SERIES_LIMIT, PrometheusProbe
 from volcanoio.runtime.policies.configuration import ConfigurationError
+from volcanoio.runtime.scheduler.answers import is_loopback
 from volcanoio.runtime.webhooks.certificates import CertificateError
 from volcanoio.runtime.webhooks.paths import PathError, Target, parse_paths
 
@@ -201,6 +202,7 @@ def _component(
         health=given["healthz_address"] if given["enable_healthz"] else None,
         metrics=given[metrics] if given["enable_metrics"] else None,
         profile=given[metrics] if given.get("enable_pprof") else None,
+        answers=_answers_address(given.get("answers_address")),
         tls=tls,
     )
     connection = ConnectionSettings(kubeconfig=given["kubeconfig"], master=given["master"] or "")
@@ -214,6 +216,16 @@ def _component(
         series_limit=given.get("metrics_series_limit", SERIES_LIMIT),
     )
     return connection, settings
+
+
+def _answers_address(address: tuple[str, int] | None) -> tuple[str, int] | None:
+    """Return the address of answers; raises UsageError for one that others can reach."""
+    if address is not None and not is_loopback(address[0]):
+        raise UsageError(
+            f"--answers-address: {address[0] or 'every address'} can be reached by others, and answers need no "
+            "credentials; write 127.0.0.1:PORT, and reach it with kubectl port-forward"
+        )
+    return address
 
 
 def _lease_name(given: dict[str, Any]) -> tuple[str, str]:

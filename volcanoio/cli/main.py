@@ -81,6 +81,17 @@ _state_options = options(
 """Where a command reads a state, and what decides about it."""
 
 
+_scheduler_url = click.option(
+    "--scheduler-url",
+    default="",
+    metavar="URL",
+    help="Ask the running scheduler here, such as http://127.0.0.1:11252; by default in the pod that leads.",
+)
+_live = click.option(
+    "--live", is_flag=True, help="Read the state of the running scheduler, what it remembers included."
+)
+
+
 @click.command(short_help="Show what the scheduler would do with a cluster's state, offline.")
 @click.option("--compare", type=_INPUT, metavar="CONF", help="Show what this configuration would do differently.")
 @click.option(
@@ -100,6 +111,8 @@ _state_options = options(
     "--submit", type=_INPUT, multiple=True, metavar="JOBS", help="Add the PodGroup and pods of the Jobs in this file."
 )
 @click.option("--cycles", type=click.IntRange(min=1), default=1, help="Cycles to run.")
+@_live
+@_scheduler_url
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="Output format.")
 @_state_options
 def simulate(**given: Any) -> int:
@@ -120,13 +133,17 @@ def simulate(**given: Any) -> int:
 @click.option(
     "--remedies/--no-remedies", default=True, help="Whether to search what would help; takes most of the time."
 )
+@click.option("--evicted", is_flag=True, help="Show why pods of a job, or a pod, were evicted, and who profits.")
+@click.option("--offline", is_flag=True, help="Do not ask the running scheduler; run one cycle on this machine.")
+@_scheduler_url
 @click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
 @_state_options
 def why(**given: Any) -> int:
     """Show why a job, PodGroup, pod or queue waits: a code, the evidence, and the smallest changes that would help.
 
-    The state of a cluster, or of files, is read and decided once on this machine; nothing is changed. Every change that
-    is listed was tried on a copy of that state.
+    The running scheduler is asked. Where that cannot be, or with -f, --conf or --offline, the state of the cluster or
+    of files is decided once on this machine, and without the rights to read it all, conditions are read. Nothing is
+    changed. Every change that is listed was tried on a copy of the state.
     """
     from volcanoio.cli.offline.why import run_why
 
@@ -175,14 +192,16 @@ def snapshot() -> None:
 @snapshot.command("save", short_help="Write what the scheduler reads of a cluster to a file.")
 @click.argument("file", type=_PATH, metavar="FILE")
 @click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
-def save_snapshot(file: Path, kubeconfig: Path | None) -> int:
+@_live
+@_scheduler_url
+def save_snapshot(file: Path, kubeconfig: Path | None, live: bool, scheduler_url: str) -> int:
     """Write the objects that the scheduler reads to FILE, as JSON for -f of `simulate` and `why`.
 
     Environments of containers, private keys and managed fields are left out; names, labels and images are not.
     """
     from volcanoio.cli.offline.state_source import run_save
 
-    return run_save(file, kubeconfig)
+    return run_save(file, kubeconfig, live=live, scheduler_url=scheduler_url)
 
 
 @click.group(short_help="Check configurations, and generate files from them.")

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from volcanoio.cli.offline.state_source import command_errors, option_text, read_source, text_of
-from volcanoio.cli.terminal import ExitCode, fitted_columns
+from volcanoio.cli.offline.state_source import command_errors, live_state, option_text, read_source, text_of
+from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.whatif import Changes, submit
 from volcanoio.engine.scheduling.offline.offline import Offline
@@ -54,10 +54,13 @@ def run_simulate(
     """Simulate and print; returns the exit code. Raises CommandError."""
     tune_garbage_collector()
     output, add_nodes, set_fields = given.pop("output"), given.pop("add_nodes"), given.pop("set_fields")
-    submitted = given.pop("submit")
+    submitted, live, url = given.pop("submit"), given.pop("live"), given.pop("scheduler_url")
+    if (live or url) and files:
+        raise UsageError("--live: the state is that of a running scheduler; leave -f out")
+    sources = [live_state(kubeconfig, url, given["scheduler_name"][0])] if live or url else files
     with command_errors(conf):
         changes = Changes.parse(add_nodes, set_fields)
-        simulator, state = read_source(files, kubeconfig, conf, given, compare=compare)
+        simulator, state = read_source(sources, kubeconfig, conf, given, compare=compare)
         state.objects = changes.apply(state.objects)
         for path in submitted:
             text = option_text("--submit", path, "a file with Jobs")

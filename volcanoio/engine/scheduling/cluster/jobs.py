@@ -45,6 +45,7 @@ class TaskInfo:
         "job_info",
         "key",
         "label_class",
+        "last_refusal",
         "name",
         "namespace",
         "node",
@@ -80,6 +81,8 @@ class TaskInfo:
         """Number of refused binds in a row."""
         self.bind_refusal = ""
         """Message of the last refused bind, until it is written to the pod."""
+        self.last_refusal = ""
+        """Message of the last of these."""
         self.retry_at = 0.0
         """Time before which it is not placed (epoch seconds)."""
         self.condition: tuple[str, str] | None = None

@@ -2,7 +2,8 @@
 
 A gang whose bind was refused reserves the freed room. A preemptor is nominated for the nodes on which its victims
 terminate: until then its job goes before others, and no more victims are evicted for it. Nominations are kept across
-cycles; after a restart they are restored from `status.nominatedNodeName` of pending pods.
+cycles; after a restart they are restored from `status.nominatedNodeName` of pending pods. `EvictionRecord` is what is
+remembered of the evictions that made the room.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,32 @@ from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
+
+EVICTIONS_KEPT = 2000
+"""Most evictions that are remembered."""
+
+
+class EvictionRecord(NamedTuple):
+    """One eviction: the victim, the cycle (at epoch seconds) and action that decided it, and the job that profits.
+
+    `by` is the key of that job, "" where pods are evicted for no other job; `nodes` are those of its nominated pods.
+    The priorities are those of the jobs. `refusal` is the API server's message if the eviction was refused.
+    """
+
+    pod: str
+    uid: str
+    job: str
+    queue: str
+    priority: int
+    node: str
+    action: str
+    cycle: int
+    at: float
+    by: str = ""
+    by_queue: str = ""
+    by_priority: int = 0
+    nodes: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 class Reservation(NamedTuple):

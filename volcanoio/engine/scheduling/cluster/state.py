@@ -3,6 +3,7 @@
 A cycle works directly on this state and undoes what it did not commit. No event is folded during a cycle.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -10,7 +11,13 @@ from math import inf
 from volcanoio.engine.scheduling.cluster.attempts import FreedRoom, UnschedulableJobs
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
-from volcanoio.engine.scheduling.cluster.nominations import Nominations, Reservation, Reservations
+from volcanoio.engine.scheduling.cluster.nominations import (
+    EVICTIONS_KEPT,
+    EvictionRecord,
+    Nominations,
+    Reservation,
+    Reservations,
+)
 from volcanoio.engine.scheduling.cluster.pod_fields import job_key
 from volcanoio.engine.scheduling.cluster.pods import PodFold
 from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
@@ -116,6 +123,8 @@ class ClusterState:
         self.placer = Placer(self.ledger, self.inputs)
         self.reservations = Reservations(self.ledger.columns)
         self.nominations = Nominations(self.ledger, self.reservations, options.reservation_seconds)
+        self.evictions: deque[EvictionRecord] = deque(maxlen=EVICTIONS_KEPT)
+        """The last evictions, the newest last."""
         self.victim_columns = VictimColumns(self.ledger)
         self.revisit_at: dict[str, float] = {}
         """When to look again at jobs that were not ready though nothing changed (epoch seconds), by job key."""
@@ -210,7 +219,7 @@ class ClusterState:
             case FactsSaid():
                 return self._observe_facts(event) and self.is_ready
             case EvictRefused():
-                return self.pods.eviction_refused(event.uid)
+                return self.eviction_refused(event.uid, event.message or f"HTTP {event.code}")
             case Synced():
                 self._synced.add(event.resource)
                 return self.is_ready and event.resource in self._needed
@@ -223,6 +232,14 @@ class ClusterState:
             case _:
                 pass  # BindDone, BindUnknown, EvictDone: the pod's own watch event says what became of it
         return False
+
+    def eviction_refused(self, uid: str, why: str) -> bool:
+        """Restore a pod whose eviction was refused or not sent; return whether that could alter a decision."""
+        for at in range(len(self.evictions) - 1, -1, -1):
+            if self.evictions[at].uid == uid:
+                self.evictions[at] = self.evictions[at]._replace(refusal=why)
+                break
+        return self.pods.eviction_refused(uid)
 
     def _observe(self, event: Observed) -> bool:
         if self.handover is not None:
@@ -451,6 +468,7 @@ class ClusterState:
             return False
         self.ledger.transition(task, TaskStatus.PENDING, "")
         task.bind_refusal = f"failed to bind to node {event.node}: {event.message or event.reason or event.code}"
+        task.last_refusal = task.bind_refusal
         task.bind_refusals += 1
         task.retry_at = event.at + _BIND_BACKOFF.delay(task.bind_refusals - 1)
         if task.job_info is not None:

@@ -4,8 +4,10 @@ It reads what the cycle decided (`Attempts`, the rejections of plugins) and, for
 filters once more for all nodes. The session must be closed and not undone yet.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from heapq import nlargest
 from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -18,6 +20,7 @@ from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, is_held_back, waiting_text
+from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.framework.statuses import with_details
@@ -77,6 +80,54 @@ def diagnose(session: CycleSession) -> dict[str, Diagnosis]:
     jobs = [job for _, job in sorted(session.state.ledger.jobs.items()) if _waits(session, job)]
     places = dict(_places(session, jobs))
     return {job.key: _diagnosis(session, job, *places.get(job.key, (0, ()))) for job in jobs}
+
+
+JOBS_PER_STEP = 128
+"""Jobs that are looked at in one step."""
+
+
+def diagnose_job(
+    session: CycleSession, job: JobInfo, *, position: tuple[int, tuple[str, ...]] | None = None
+) -> Generator[None, None, Diagnosis | None]:
+    """Return the diagnosis of one job, None if it does not wait; `position` and the jobs ahead, where known."""
+    if job.is_single_pod or not _waits(session, job):
+        return None
+    if position is None:
+        position = (yield from _place(session, job)) if job.schedulable else (0, ())
+    return _diagnosis(session, job, *position)
+
+
+def _place(session: CycleSession, job: JobInfo) -> Generator[None, None, tuple[int, tuple[str, ...]]]:
+    """Return the position of a job and the jobs ahead, as `_places` does for all."""
+    own, ahead = session.job_key(job), []
+    for key, other in (yield from _line_of(session, job.queue, is_admitted=job.phase != PodGroupPhase.PENDING)):
+        if other is not job and key < own:
+            ahead.append((key, other.key))
+    return len(ahead) + 1, tuple(name for _, name in sorted(nlargest(MAX_AHEAD, ahead)))
+
+
+def in_line(session: CycleSession, queue: str) -> Generator[None, None, list[list[JobInfo]]]:
+    """Return the waiting jobs of a queue in order: those that are admitted, and those that wait for admission."""
+    lines = []
+    for is_admitted in (True, False):
+        line = yield from _line_of(session, queue, is_admitted=is_admitted)
+        line.sort(key=itemgetter(0))
+        lines.append([job for _, job in line])
+    return lines
+
+
+def _line_of(
+    session: CycleSession, queue: str, *, is_admitted: bool
+) -> Generator[None, None, list[tuple[SortKey, JobInfo]]]:
+    """Return the waiting jobs of a queue that are at one side of admission, with their sort keys."""
+    found = []
+    jobs = [session.state.ledger.jobs[key] for key in session.queues[queue].jobs_by_key]
+    for number, job in enumerate(jobs, start=1):
+        if job.schedulable and (job.phase != PodGroupPhase.PENDING) is is_admitted and _waits(session, job):
+            found.append((session.job_key(job), job))
+        if not number % JOBS_PER_STEP:
+            yield
+    return found
 
 
 def _waits(session: CycleSession, job: JobInfo) -> bool:
@@ -144,7 +195,7 @@ def _reason(session: CycleSession, job: JobInfo) -> tuple[str, Stage, str]:
     if (refusal := session.enqueue_rejections.get(job.key)) is not None:
         return refusal.code, Stage.ENQUEUE, text
     if refused := next((task for task in job.pending.values() if task.retry_at > session.now), None):
-        return codes.BIND_REFUSED, Stage.BIND, refused.bind_refusal or f"the bind of pod {refused.name} was refused"
+        return codes.BIND_REFUSED, Stage.BIND, refused.last_refusal or f"the bind of pod {refused.name} was refused"
     if job.pending and all(task.is_gated for task in job.pending.values()):
         gates = sorted({gate.name for task in job.pending.values() for gate in task.pod.spec.scheduling_gates})
         return codes.SCHEDULING_GATED, Stage.PODS, f"its pods have the scheduling gates {', '.join(gates)}"
