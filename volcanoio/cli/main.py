@@ -110,7 +110,21 @@ _live = click.option(
 @click.option(
     "--submit", type=_INPUT, multiple=True, metavar="JOBS", help="Add the PodGroup and pods of the Jobs in this file."
 )
-@click.option("--cycles", type=click.IntRange(min=1), default=1, help="Cycles to run.")
+@click.option(
+    "--until",
+    type=click.Choice(["running", "completed"]),
+    help="Run cycles until the submitted Jobs, or all groups that wait, run or have ended; exit code 1 if they never "
+    "do. Bound pods start at once, evicted ones end and are replaced.",
+)
+@click.option(
+    "--run-time",
+    metavar="DURATION",
+    help="With --until: how long pods run, such as 10m, where the submitted Job has no runningEstimate. Without it "
+    "they do not end.",
+)
+@click.option(
+    "--cycles", type=click.IntRange(min=1), help="Cycles to run; by default 1, and with --until 1000 at most."
+)
 @_live
 @_scheduler_url
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="Output format.")

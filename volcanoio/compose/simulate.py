@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.engine.scheduling.offline.remedies import new_queue
+from volcanoio.engine.scheduling.offline.until import Goal, Progress, RunTime, run_until, waiting_groups
 from volcanoio.framework import entrypoints
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -104,6 +105,14 @@ class Simulator:
         offline = self.build(state.objects, state.usage, state.memory)
         offline.run(self.options.cycles)
         return offline
+
+    def run_until(
+        self, state: State, goal: Goal, groups: Collection[str], run_time: RunTime
+    ) -> tuple[Offline, Progress]:
+        """Return a scheduler that has run cycles until the groups reached the goal or cannot, and how far they got."""
+        offline = self.build(state.objects, state.usage, state.memory)
+        wanted = groups or waiting_groups(offline)
+        return offline, run_until(offline, goal, wanted, run_time, cycles=self.options.cycles)
 
     def with_configuration(self, text: str | None) -> Simulator:
         """Return a simulator that differs in its configuration alone. Raises as the constructor does."""

@@ -29,6 +29,7 @@ from volcanoio.compose.whatif import WhatIfError
 from volcanoio.engine.scheduling.cluster.state import StateOptions
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
+from volcanoio.engine.scheduling.offline.until import MAX_CYCLES
 from volcanoio.framework.arguments import pluralize
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import Forbidden, NotFound
@@ -223,7 +224,7 @@ def options_of(
     options = SimulateOptions(
         files=[_source(path) for path in files],
         configuration=configuration,
-        cycles=given.get("cycles", 1),
+        cycles=given.get("cycles") or (MAX_CYCLES if given.get("until") else 1),
         state=StateOptions(
             scheduler_names=frozenset(given["scheduler_name"]),
             default_queue=flags.default_queue,
