@@ -271,3 +271,25 @@ def test_the_reason_of_a_pod_is_not_written_to_a_later_version_of_it() -> None:
     world.run(3)
     (patch,) = [each for each in world.decisions if isinstance(each, Patch) and each.name == "p-0"]
     assert patch.resource_version == seen
+
+
+def test_our_sentence_follows_volcanos_text_and_changes_with_the_code_alone() -> None:
+    cluster = (node("n0", cpu="4"), node("n1", cpu="4"), group("g", 1, phase="Inqueue"), *pods("g", 1, "g", cpu="3"))
+    world = World(*cluster, conf=ALLOCATE.replace("PLUGIN", "nodeorder"))
+    for manifest in (*running_gang("a", 2, on="n0"), *running_gang("b", 3, on="n1")):
+        world.put(manifest)
+    world.run(2)
+    meaning = "(InsufficientResource: the nodes that a pod may run on are in use)"
+    assert why(world, "g") == ("NotEnoughResources", why(world, "g")[1])
+    assert why(world, "g")[1].endswith(f"0/2 nodes are unavailable: 2 Insufficient cpu. {meaning}")
+    before = len(writes(world, "g"))
+    world.remove(kinds.POD, "ns/b-0")  # enough is free in all now, but not on one node
+    world.run(2)
+    world.now += 2 * REPEAT_SECONDS
+    world.run(2)
+    assert len(writes(world, "g")) == before
+    world.put(node("n0", cpu="2"))
+    world.put(node("n1", cpu="2"))
+    world.now += 2 * REPEAT_SECONDS
+    world.run(2)
+    assert why(world, "g")[1].endswith("(LargerThanAnyNode: a pod requests more than any node has that it may run on)")

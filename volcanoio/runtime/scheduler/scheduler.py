@@ -112,6 +112,14 @@ class _Question:
         self.error: Exception | None = NotDecidingError("the cycle ended with an error; see the scheduler's log")
 
 
+class _Asked:
+    """What others want to read: `questions` in the next cycle, `between` once no cycle is open."""
+
+    def __init__(self) -> None:
+        self.questions: list[_Question] = []
+        self.between: list[Callable[[], None]] = []
+
+
 class Scheduler:
     """The scheduler's actor: construct it, then `run`. `known` contains the plugins that configurations may name.
 
@@ -157,13 +165,10 @@ class Scheduler:
         self._proven: Setup | None = None
         """The last setup with which a cycle ended without a fault."""
         self._watching: frozenset[str] = frozenset()
-        self._running = False
+        self._running, self._asked = False, _Asked()
         self._closed = anyio.Event()
         """Set while no cycle is open."""
         self._closed.set()
-        self._questions: list[_Question] = []
-        self._between: list[Callable[[], None]] = []
-        """Called once no cycle is open."""
         self._progress = 0.0
         self._next_freeze_pods = 0
         """Pod count above which `gc.freeze()` is called again."""
@@ -194,13 +199,13 @@ class Scheduler:
         if reason := self._not_deciding():
             raise NotDecidingError(reason)
         question = _Question(read)
-        self._questions.append(question)
+        self._asked.questions.append(question)
         self._called.set()
         try:
             await question.done.wait()
         finally:
-            if question in self._questions:
-                self._questions.remove(question)
+            if question in self._asked.questions:
+                self._asked.questions.remove(question)
         if question.error is not None:
             raise question.error
 
@@ -216,7 +221,7 @@ class Scheduler:
             finally:
                 done.set()
 
-        self._between.append(take)
+        self._asked.between.append(take)
         await done.wait()
         return found[0]
 
@@ -277,8 +282,8 @@ class Scheduler:
                     self._closed, self._progress = anyio.Event(), self._clock.monotonic()
                     await self._run_cycle(dispatcher, writers.asker)
                     self._closed.set()
-                    while self._between:
-                        self._between.pop()()
+                    while self._asked.between:
+                        self._asked.between.pop()()
         finally:
             inbox.close()
 
@@ -292,7 +297,7 @@ class Scheduler:
             wait = self._pace.wait(self._clock.monotonic())
             if not self.state.is_ready or not self._in_charge or not self._leading():
                 await self._event_or(inbox, self._pace.period)
-            elif wait <= 0 or self._questions:
+            elif wait <= 0 or self._asked.questions:
                 return
             elif self._pace.wanted:  # the debounce: events that arrive during it are folded after it
                 await self._clock.sleep(wait)
@@ -410,7 +415,7 @@ class Scheduler:
         """Run the cycle's generator and send its decisions; return its result and the error that ended it."""
         points = 0
         assert self._profile is not None  # all its resources are listed, otherwise the state would not be ready
-        questions, self._questions = self._questions, []
+        questions, self._asked.questions = self._asked.questions, []
         inspect = partial(_answer, questions) if questions else None
         cycle = run_cycle(self.state, self._profile, opened, budget=budget, inspect=inspect)
         try:

@@ -6,6 +6,7 @@ cycles; after a restart they are restored from `status.nominatedNodeName` of pen
 remembered of the evictions that made the room.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -136,7 +137,7 @@ class Nomination:
 
 
 class Nominations:
-    """Nominations by task uid."""
+    """Nominations by task uid, and the evictions that made room."""
 
     def __init__(self, ledger: Ledger, reservations: Reservations, seconds: float) -> None:
         self._ledger = ledger
@@ -145,10 +146,19 @@ class Nominations:
         self.by_task: dict[str, Nomination] = {}
         self.jobs: dict[str, JobInfo] = {}
         """Jobs with nominations while a session is open."""
+        self.evictions: deque[EvictionRecord] = deque(maxlen=EVICTIONS_KEPT)
+        """The last evictions, the newest last."""
 
     def nominate(self, task: TaskInfo, node: str, victims: set[str] | None = None) -> None:
         """Nominate a node for a task."""
         self.by_task[task.uid] = Nomination(task, node, victims)
+
+    def record_refusal(self, uid: str, why: str) -> None:
+        """Record that the last eviction of a pod was refused."""
+        for at in range(len(self.evictions) - 1, -1, -1):
+            if self.evictions[at].uid == uid:
+                self.evictions[at] = self.evictions[at]._replace(refusal=why)
+                return
 
     def remove(self, task: TaskInfo) -> None:
         """Remove the nomination of a task."""

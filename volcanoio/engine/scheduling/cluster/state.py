@@ -3,7 +3,6 @@
 A cycle works directly on this state and undoes what it did not commit. No event is folded during a cycle.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -11,13 +10,7 @@ from math import inf
 from volcanoio.engine.scheduling.cluster.attempts import FreedRoom, UnschedulableJobs
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
-from volcanoio.engine.scheduling.cluster.nominations import (
-    EVICTIONS_KEPT,
-    EvictionRecord,
-    Nominations,
-    Reservation,
-    Reservations,
-)
+from volcanoio.engine.scheduling.cluster.nominations import Nominations, Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.pod_fields import job_key
 from volcanoio.engine.scheduling.cluster.pods import PodFold
 from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
@@ -123,8 +116,6 @@ class ClusterState:
         self.placer = Placer(self.ledger, self.inputs)
         self.reservations = Reservations(self.ledger.columns)
         self.nominations = Nominations(self.ledger, self.reservations, options.reservation_seconds)
-        self.evictions: deque[EvictionRecord] = deque(maxlen=EVICTIONS_KEPT)
-        """The last evictions, the newest last."""
         self.victim_columns = VictimColumns(self.ledger)
         self.revisit_at: dict[str, float] = {}
         """When to look again at jobs that were not ready though nothing changed (epoch seconds), by job key."""
@@ -235,10 +226,7 @@ class ClusterState:
 
     def eviction_refused(self, uid: str, why: str) -> bool:
         """Restore a pod whose eviction was refused or not sent; return whether that could alter a decision."""
-        for at in range(len(self.evictions) - 1, -1, -1):
-            if self.evictions[at].uid == uid:
-                self.evictions[at] = self.evictions[at]._replace(refusal=why)
-                break
+        self.nominations.record_refusal(uid, why)
         return self.pods.eviction_refused(uid)
 
     def _observe(self, event: Observed) -> bool:

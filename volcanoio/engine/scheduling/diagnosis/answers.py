@@ -303,7 +303,7 @@ def about_evictions(state: ClusterState, kind: str, name: str, namespace: str) -
         groups.add(job.key)
     found = [
         each
-        for each in reversed(state.evictions)
+        for each in reversed(state.nominations.evictions)
         if (kind != "pod" and (each.job in groups or (kind != "podgroup" and _is_of_job(each, name, namespace))))
         or (kind in ("", "pod") and each.pod == f"{namespace}/{name}")
     ]
@@ -334,7 +334,9 @@ def _eviction(state: ClusterState, record: EvictionRecord) -> EvictionAnswer:
                 pending=len(job.pending),
             )
     together = sum(
-        1 for each in state.evictions if (each.cycle, each.by, each.at) == (record.cycle, record.by, record.at)
+        1
+        for each in state.nominations.evictions
+        if (each.cycle, each.by, each.at) == (record.cycle, record.by, record.at)
     )
     return EvictionAnswer(
         pod=record.pod,

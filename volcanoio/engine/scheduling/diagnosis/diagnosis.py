@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.cluster.attempts import Precision
-from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
@@ -151,6 +151,39 @@ def _places(session: CycleSession, jobs: list[JobInfo]) -> Iterator[tuple[str, t
             yield key, (at + 1, tuple(ordered[max(at - MAX_AHEAD, 0) : at]))
 
 
+_IN_SENTENCES = {codes.FRAGMENTED: codes.INSUFFICIENT, codes.TOO_MANY_PODS: codes.INSUFFICIENT}
+"""Codes that change with every pod that starts or ends, and what conditions have for them: else each change would be a
+write.
+"""
+
+
+def sentence(session: CycleSession, job: JobInfo) -> str:
+    """Return what follows Volcano's text in conditions and Events: the code and its meaning.
+
+    It is the same while the code is, whatever the amounts are; "" where the reason of the condition is the code.
+    """
+    code, stage, _ = _reason(session, job)
+    if stage in (Stage.GROUP, Stage.ENQUEUE):
+        return ""
+    if code == _NODES_UNAVAILABLE:
+        task = _example(job)
+        shape = -1 if task is None or job.attempts.outcomes else task.shape.base_id
+        if (found := session.node_codes.get(shape, "")) == "":
+            found = _at_nodes(session, job)[0]
+            if shape >= 0:
+                session.node_codes[shape] = found
+        code = _IN_SENTENCES.get(found, found)
+    if code not in CODES or code == codes.NOT_TRIED:
+        return ""
+    return f"{code}: {CODES[code].meaning}"
+
+
+def _example(job: JobInfo) -> TaskInfo | None:
+    """Return a task that found no node, else a pending one; None without any."""
+    failed = next((job.members[uid] for uid in job.attempts.fit_errors if uid in job.members), None)
+    return failed or next(iter(job.pending.values()), None)
+
+
 def _diagnosis(session: CycleSession, job: JobInfo, position: int, ahead: tuple[str, ...]) -> Diagnosis:
     code, stage, message = _reason(session, job)
     nodes: tuple[NodeReason, ...] = ()
@@ -209,7 +242,7 @@ def _reason(session: CycleSession, job: JobInfo) -> tuple[str, Stage, str]:
 def _attempted(session: CycleSession, job: JobInfo, text: str) -> tuple[str, Stage, str]:
     """Return code, stage and message of a job whose pods could be tried."""
     reason = job.attempts.reason
-    if job.attempts.fit_errors:
+    if job.attempts.fit_errors and _example(job) is not None:
         return _NODES_UNAVAILABLE, Stage.NODES, text
     if is_held_back(job):
         return (
@@ -234,11 +267,11 @@ def _stage(code: str) -> Stage:
 
 def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReason, ...], tuple[Shortage, ...]]:
     """Return the code of a job that found no node, the nodes by reason, and how much is missing on the nearest."""
-    columns = session.state.ledger.columns
-    failed = next((job.members[uid] for uid in job.attempts.fit_errors if uid in job.members), None)
-    task = failed or next(iter(job.pending.values()))
+    columns, task = session.state.ledger.columns, _example(job)
     if not len(columns):
         return codes.NO_NODES, (), ()
+    if task is None:
+        return codes.NOT_TRIED, (), ()
     errors = job.attempts.fit_errors.get(task.uid)
     masks = session.state.placer.rejections(task.shape)
     free = _free(session, job)

@@ -130,8 +130,8 @@ class Offline:
         self.decisions: list[SchedulerEffect] = []
         self.last: list[SchedulerEffect] = []
         self.snapshot: CycleSnapshot | None = None
-        self._question: Callable[[CycleSession], object] | None = None
-        self._answer: object = None
+        self._reads: Callable[[CycleSession], object] | None = None
+        self._has_read: object = None
 
     def load(self, objects: Iterable[ApiObject]) -> None:
         """Add all existing objects, and mark their resources as listed."""
@@ -191,18 +191,18 @@ class Offline:
     def inspect(self, session: CycleSession) -> None:
         """Keep what is asked of a session that has closed."""
         self.snapshot = cycle_snapshot(session)
-        if self._question is not None:
-            self._answer = self._question(session)
+        if self._reads is not None:
+            self._has_read = self._reads(session)
 
     def ask(self, question: Callable[[CycleSession], T]) -> T:
         """Run one cycle and return what a function reads from its session.
 
         The cycle's decisions are in `last` and not carried out.
         """
-        self._question = question
+        self._reads = question
         self.cycle()
-        self._question = None
-        return cast("T", self._answer)
+        self._reads = None
+        return cast("T", self._has_read)
 
     def diagnose(self) -> dict[str, Diagnosis]:
         """Run one cycle and return why jobs wait."""

@@ -72,7 +72,9 @@ def remember_evictions(
         owner = task.job_info
         queue, priority = ("", 0) if owner is None else (owner.queue, owner.priority)
         victim = (f"{task.namespace}/{task.name}", task.uid, task.job, queue, priority, task.node)
-        session.state.evictions.append(EvictionRecord(*victim, action, session.cycle, session.now, *by, nodes))
+        session.state.nominations.evictions.append(
+            EvictionRecord(*victim, action, session.cycle, session.now, *by, nodes)
+        )
 
 
 class JobStatement:

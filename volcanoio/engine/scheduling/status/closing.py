@@ -15,6 +15,7 @@ import msgspec
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND, Precision, Reason
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
+from volcanoio.engine.scheduling.diagnosis.diagnosis import sentence
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, group_text, unschedulable_message
 from volcanoio.engine.scheduling.status.pod_conditions import report_pods, report_pods_without_group
@@ -367,7 +368,7 @@ def _conditions(
         if kind == UNSCHEDULABLE:
             if same and old is not None and not _is_dated(session, job, old.message, message):
                 continue
-            message = with_details(message, amount_details(job, session.enqueue_rejections, session.rules))
+            message = with_details(message, lambda: _details(session, job))
         if same and old is not None and old.message == message:
             continue
         if kind == UNSCHEDULABLE:
@@ -385,6 +386,12 @@ def _conditions(
             )
         )
     return tuple(result)
+
+
+def _details(session: CycleSession, job: JobInfo) -> str:
+    """Return what follows Volcano's text: the amounts that the job waits for, or else our sentence."""
+    amounts = amount_details(job, session.enqueue_rejections, session.rules)
+    return (amounts() if amounts is not None else "") or sentence(session, job)
 
 
 def _is_dated(session: CycleSession, job: JobInfo, message: str, words: str) -> bool:
