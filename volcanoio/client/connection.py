@@ -11,7 +11,6 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from volcanoio.client.errors import ClientError, Unreachable, reported
-from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.kube.http_transport import HttpTransport
@@ -87,6 +86,8 @@ class ClusterConnection:
 @contextmanager
 def _embedded_cluster(options: LocalOptions) -> Iterator[Path]:
     """Run an embedded cluster in a thread, with an event loop of its own; yields its kubeconfig. Raises ClientError."""
+    from volcanoio.compose.local import LocalCluster  # noqa: PLC0415 - a second of CPU time, which few clients need
+
     with ExitStack() as stack:
         portal = stack.enter_context(start_blocking_portal(name="volcanoio-local-cluster"))
         try:

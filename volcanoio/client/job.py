@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import Any, Final
 
@@ -165,21 +166,26 @@ class AsyncJob:
             with open_progress(progress) as display:
                 async with self._changes() as changes:
                     while True:
-                        with anyio.move_on_after(_TICK):
+                        starts = not _reached(self._stored, PLACED)
+                        limit = min(_or_infinite(timeout), _or_infinite(start_timeout) if starts else inf)
+                        with anyio.move_on_after(min(_TICK, began + limit - monotonic())):
                             self._stored = await changes.receive()
                         display.show(self._stored, await notes.current(self._stored) if display.is_shown else "")
                         if _reached(self._stored, goal):
                             return status_of(self._stored)
                         if self._stored.status.state.phase in FINISHED_PHASES:
-                            raise await self._failure()
-                        await self._check_deadlines(monotonic() - began, timeout, start_timeout)
+                            raise await self._failure(goal)
+                        if monotonic() >= began + limit:
+                            raise await self._lateness(limit)
         except anyio.get_cancelled_exc_class() as error:
             error.add_note(self.still_running())
             raise
 
     def still_running(self) -> str:
         """Return the sentence for users who stop waiting."""
-        return f"job {self.namespace}/{self.name} keeps running; job.cancel() removes it, job.wait() waits again"
+        until = " until its embedded cluster is closed" if self._cluster.embedded else ""
+        again = f'client.job("{self.name}").wait() waits again, .cancel() removes it'
+        return f"job {self.namespace}/{self.name} keeps running{until}; {again}"
 
     async def result(
         self,
@@ -297,23 +303,18 @@ class AsyncJob:
         async with self._cluster.requests(self.name) as client:
             await client.create(kinds.COMMAND, {"metadata": metadata, "action": action, "target": reference})
 
-    async def _check_deadlines(self, elapsed: float, total: float | None, start: float | None) -> None:
-        """Raise Unschedulable or Timeout if a limit has passed."""
-        placed = _reached(self._stored, PLACED)
-        limits = [limit for limit in (total, None if placed else start) if limit is not None]
-        if not limits or elapsed < (limit := min(limits)):
-            return
-        if placed:
-            phase = self._stored.status.state.phase
-            raise Timeout(
-                f"job {self.namespace}/{self.name} is still {phase} after {limit:g} s; {self.still_running()}"
-            )
-        reason = await self.why()
-        raise Unschedulable(f"{self.namespace}/{self.name}", limit, reason.code, reason.message)
+    async def _lateness(self, seconds: float) -> Timeout:
+        """Return the error of a job that did not get there within so many seconds."""
+        job, phase = f"{self.namespace}/{self.name}", self._stored.status.state.phase or JobPhase.PENDING
+        if not _reached(self._stored, PLACED) and (reason := await self._explain(with_remedies=False)).code:
+            return Unschedulable(job, seconds, reason.code, reason.message)
+        return Timeout(f"job {job} is still {phase} after {seconds:g} s; {self.still_running()}")
 
-    async def _failure(self) -> ClientError:
+    async def _failure(self, goal: str = FINISHED) -> ClientError:
         """Return the error of an ended job, with its first failed pod and the end of its log."""
         status = self._stored.status
+        if status.state.phase == JobPhase.COMPLETED:
+            return ClientError(f"job {self.namespace}/{self.name} has completed, so it will not be {goal}")
         pod, end = next(((pod, end) for pod in await self.pods() if (end := _failed_end(pod))), (None, None))
         log: list[str] = []
         if pod is not None:
@@ -544,6 +545,10 @@ def _failed_end(pod: Pod) -> ContainerStateTerminated | None:
     if pod.status.phase == "Failed":
         return failed or ContainerStateTerminated(reason=pod.status.reason)
     return failed
+
+
+def _or_infinite(limit: float | None) -> float:
+    return inf if limit is None else limit
 
 
 def _between(begin: float | None, end: float | None) -> float | None:
