@@ -62,8 +62,7 @@ class ClusterConnection:
         try:
             connection = await load(path, context=self._context)
         except ConfigError as error:
-            step = "set KUBECONFIG, start a cluster with `volcanoio up`, or use Client(local=True)"
-            raise Unreachable(f"{error}; {step}") from None
+            raise Unreachable(f"{error}; without a cluster, use Client(local=True)") from None
         self.server = connection.server
         self.namespace = self.namespace or connection.namespace
         self._client = KubeClient(HttpTransport(connection))

@@ -103,7 +103,7 @@ def test_without_a_kubeconfig_the_next_step_is_named(tmp_path: Path, monkeypatch
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Unreachable, match=r"\.kube/config: No such file.* use Client\(local=True\)"):
+    with pytest.raises(Unreachable, match=r"\.kube/config: No such file.*; without a cluster, use Client\(local=True\)"):
         Client()
 
 
