@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     nodes = -(-given.shards // PODS_PER_NODE)
     with Client(local=LocalOptions(nodes=nodes)) as client:
         found = [run(client, number, given.shards) for number in range(given.runs)]
-    submitted, running = ([seconds for seconds in column] for column in zip(*found, strict=True))
+    submitted, running = (list(column) for column in zip(*found, strict=True))
     result: dict[str, Any] = {
         "shards": given.shards,
         "nodes": nodes,

@@ -492,8 +492,8 @@ class _Notes:
         if (began := monotonic()) >= self._next:
             with suppress(ClientError):
                 reason = await self._ask()
-                place = f"number {reason.position} in queue {reason.queue}, " if reason.position else ""
-                self._text = f"{place}{reason.code}" if reason.code else ""
+                place = f", number {reason.position} in {reason.queue}" if reason.position else ""
+                self._text = f"{reason.code}{place}" if reason.code else ""
             took = monotonic() - began
             self._next = monotonic() + max(_NOTE_INTERVAL, took * _NOTE_REST)
         return self._text

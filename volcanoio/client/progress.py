@@ -19,7 +19,7 @@ from volcanoio.client.cards import job_card
 from volcanoio.model.batch import Job, JobPhase
 from volcanoio.model.printing.ages import human_duration
 
-BAR = 24
+BAR = 16
 """Characters of the bar."""
 _STYLES = {JobPhase.COMPLETED: "green", JobPhase.RUNNING: "cyan", JobPhase.PENDING: "yellow", JobPhase.FAILED: "red"}
 

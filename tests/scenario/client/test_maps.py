@@ -70,3 +70,10 @@ def test_a_failed_shard_fails_the_job_after_the_others_have_run(client: Client) 
     assert failed.value.pod == "broken-default0-2"
     status = job.status
     assert (status.succeeded, status.failed) == (3, 1)
+
+
+def test_ten_thousand_shards_are_admitted(cluster: Client) -> None:
+    """No node is large enough, so that no pods follow."""
+    job = cluster.map("true", rows=range(10_000), image="busybox", resources={"cpu": 100})
+    assert (job.status.phase, job.status.replicas) == ("Pending", 10_000)
+    job.cancel()

@@ -15,6 +15,7 @@ import pytest
 
 from tests.scenario.client.conftest import User
 from volcanoio.client import AsyncClient, Client, ClientError, LocalOptions, Unreachable
+from volcanoio.client.progress import BAR
 from volcanoio.model import names
 
 FOREVER = {"metadata": {"annotations": {names.RUN_DURATION: "never"}}}
@@ -52,6 +53,17 @@ def test_progress_is_a_line_for_each_phase_where_there_is_no_terminal(
     assert shown.out == ""
     last = shown.err.splitlines()[-1].split()
     assert (last[0], last[1], last[3]) == (name, "Completed", "2/2")
+
+
+def test_progress_is_a_bar_in_a_terminal(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"drawn-{next(_NUMBERS)}"
+    monkeypatch.setenv("TERM", "xterm")
+    screen, terminal = os.openpty()
+    with os.fdopen(terminal, "w") as stderr, os.fdopen(screen, "rb", buffering=0) as drawn:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        user.call(user.client.run, name=name, image="busybox", command="sleep 1", replicas=2)
+        shown = drawn.read(10_000).decode()
+    assert f"{name}  Completed  {'█' * BAR} 2/2" in shown
 
 
 def test_nothing_is_shown_where_there_is_no_terminal(user: User, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +115,9 @@ def test_without_a_kubeconfig_the_next_step_is_named(tmp_path: Path, monkeypatch
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Unreachable, match=r"\.kube/config: No such file.*; without a cluster, use Client\(local=True\)"):
+    with pytest.raises(
+        Unreachable, match=r"\.kube/config: No such file.*; without a cluster, use Client\(local=True\)"
+    ):
         Client()
 
 

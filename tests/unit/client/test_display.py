@@ -41,6 +41,6 @@ def test_a_card_shows_how_long_each_phase_took() -> None:
 
 def test_a_line_marks_where_the_gang_is_complete() -> None:
     waiting = job(state=JobState(phase="Pending"), running=2, failed=1, conditions=())
-    assert progress_text(waiting, "number 2 in queue ml, QueueQuota", 125) == (
-        "train  Pending  █████████░░░|░░░░░░░░░░░ 3/8  1 failed  2m5s  number 2 in queue ml, QueueQuota"
+    assert progress_text(waiting, "QueueQuota, number 2 in ml", 125) == (
+        "train  Pending  ██████░░|░░░░░░░ 3/8  1 failed  2m5s  QueueQuota, number 2 in ml"
     )

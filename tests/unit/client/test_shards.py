@@ -16,12 +16,12 @@ import pytest
 from volcanoio.client.errors import InvalidJob
 from volcanoio.client.shards import MOST_BYTES, PROGRAM, TABLE, sharded_job
 
-LIMITS = {"low": 1, "high": [2, 3]}
+LIMITS: dict[str, Any] = {"low": 1, "high": [2, 3]}
 HANDLE = sys.stdout
 
 
 def limited(value: int) -> int:
-    return min(value, max(LIMITS["high"]))  # type: ignore[type-var]  # a list
+    return min(value, max(LIMITS["high"]))
 
 
 def uses_everything(row: dict[str, Any], *, base: float = mathematics.pi) -> list[object]:
