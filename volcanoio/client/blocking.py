@@ -155,7 +155,7 @@ class Client(_Blocking[AsyncClient]):
         with ExitStack() as stack:
             super().__init__(asynchronous, stack.enter_context(start_blocking_portal(name="volcanoio-client")))
             stack.callback(self._portal.call, asynchronous.close)
-            self._call(asynchronous.connect)
+            self._call(asynchronous.__aenter__)
             self._close = weakref.finalize(self, stack.pop_all().close)
 
     def __enter__(self) -> Self:

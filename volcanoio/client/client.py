@@ -44,19 +44,14 @@ class AsyncClient:
 
     async def __aenter__(self) -> Self:
         """Connect; raises Unreachable without a usable kubeconfig."""
-        await self.connect()
-        return self
+        async with self._cluster.requests():
+            return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the connection; submitted jobs keep running, those of an embedded cluster end with it."""
         await self.close()
-
-    async def connect(self) -> None:
-        """Connect, which the first request does otherwise; raises Unreachable without a usable kubeconfig."""
-        async with self._cluster.requests():
-            pass
 
     async def close(self) -> None:
         """Close the connection, and stop an embedded cluster."""

@@ -178,10 +178,10 @@ class AsyncJob:
                         if monotonic() >= began + limit:
                             raise await self._lateness(limit)
         except anyio.get_cancelled_exc_class() as error:
-            error.add_note(self.still_running())
+            error.add_note(self._still_running())
             raise
 
-    def still_running(self) -> str:
+    def _still_running(self) -> str:
         """Return the sentence for users who stop waiting."""
         until = " until its embedded cluster is closed" if self._cluster.embedded else ""
         again = f'client.job("{self.name}").wait() waits again, .cancel() removes it'
@@ -308,7 +308,7 @@ class AsyncJob:
         job, phase = f"{self.namespace}/{self.name}", self._stored.status.state.phase or JobPhase.PENDING
         if not _reached(self._stored, PLACED) and (reason := await self._explain(with_remedies=False)).code:
             return Unschedulable(job, seconds, reason.code, reason.message)
-        return Timeout(f"job {job} is still {phase} after {seconds:g} s; {self.still_running()}")
+        return Timeout(f"job {job} is still {phase} after {seconds:g} s; {self._still_running()}")
 
     async def _failure(self, goal: str = FINISHED) -> ClientError:
         """Return the error of an ended job, with its first failed pod and the end of its log."""
