@@ -36,6 +36,8 @@ FINISHED: Final = "Finished"
 """What `wait` waits for by default: any phase in which a job stays."""
 PLACED: Final = "Placed"
 """The job has left Pending: enough of its pods run or have run."""
+_ENDED = FINISHED_PHASES | {JobPhase.ABORTED}
+"""Phases that end a wait; a job that was suspended before may be resumed."""
 _GOALS: dict[str, str] = {goal.lower(): goal for goal in (FINISHED, PLACED, *JobPhase)}
 _TICK = 1.0
 """Seconds between two looks at deadlines and the progress."""
@@ -156,11 +158,13 @@ class AsyncJob:
 
         `until` is a phase such as "Running", or "Placed" (it left Pending) or "Finished". After `timeout` seconds it
         raises Timeout, or Unschedulable if the job was not placed; so it does if the job is not placed after
-        `start_timeout` seconds. It raises JobFailed when the job has ended and will not come into that phase.
+        `start_timeout` seconds. It raises JobFailed when the job has ended and will not come into that phase; a job
+        that is suspended meanwhile counts as ended.
         `progress` draws a bar: by default in terminals and notebooks.
         """
         goal = _goal(until)
         began = monotonic()
+        may_be_resumed = self._stored.status.state.phase == JobPhase.ABORTED
         notes = _Notes(partial(self._explain, with_remedies=False))
         try:
             with open_progress(progress) as display:
@@ -171,9 +175,12 @@ class AsyncJob:
                         with anyio.move_on_after(min(_TICK, began + limit - monotonic())):
                             self._stored = await changes.receive()
                         display.show(self._stored, await notes.current(self._stored) if display.is_shown else "")
-                        if _reached(self._stored, goal):
+                        phase = self._stored.status.state.phase
+                        may_be_resumed = may_be_resumed and phase == JobPhase.ABORTED
+                        has_ended = phase in _ENDED and not may_be_resumed
+                        if _reached(self._stored, goal) or (has_ended and goal == FINISHED):
                             return status_of(self._stored)
-                        if self._stored.status.state.phase in FINISHED_PHASES:
+                        if has_ended:
                             raise await self._failure(goal)
                         if monotonic() >= began + limit:
                             raise await self._lateness(limit)

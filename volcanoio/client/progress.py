@@ -6,12 +6,13 @@ Everything goes to stderr, or to the output of the notebook's cell.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
@@ -42,8 +43,11 @@ def open_progress(wanted: bool | None) -> Iterator[Progress]:
     if display is not None:
         yield _Card(display)
     elif wanted is not False and sys.stderr.isatty():
-        with Live(console=Console(stderr=True), auto_refresh=False) as live:
-            yield _Line(live)
+        line = _Line()
+        try:
+            yield line
+        finally:
+            _TERMINAL.end(line)
     elif wanted:
         yield _Lines()
     else:
@@ -99,20 +103,52 @@ class _Lines:
             print(progress_text(job, note, time.monotonic() - self._began), file=sys.stderr, flush=True)  # noqa: T201
 
 
+class _Terminal:
+    """The lines of all jobs that are waited for, below what the program prints; last lines stay."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lines: dict[object, Text] = {}
+        self._live: Live | None = None
+
+    def show(self, key: object, line: Text) -> None:
+        """Draw a line again."""
+        with self._lock:
+            self._lines[key] = line
+            if self._live is None:
+                self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(Group(*self._lines.values()), refresh=True)
+
+    def end(self, key: object) -> None:
+        """Leave a line as it is."""
+        with self._lock:
+            line = self._lines.pop(key, None)
+            if self._live is None or line is None:
+                return
+            self._live.update(Group(*self._lines.values()), refresh=True)
+            self._live.console.print(line)
+            if not self._lines:
+                self._live.stop()
+                self._live = None
+
+
+_TERMINAL = _Terminal()
+
+
 class _Line:
     """A line of the terminal that changes."""
 
     is_shown = True
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self) -> None:
         self._began = time.monotonic()
 
     def show(self, job: Job, note: str) -> None:
         """Draw the line again."""
         text = progress_text(job, note, time.monotonic() - self._began)
         style = _STYLES.get(JobPhase(job.status.state.phase or JobPhase.PENDING), "")
-        self._live.update(Text(text, style=style, overflow="ellipsis", no_wrap=True), refresh=True)
+        _TERMINAL.show(self, Text(text, style=style, overflow="ellipsis", no_wrap=True))
 
 
 class _Card:

@@ -113,6 +113,12 @@ def test_suspend_keeps_the_job_and_resume_starts_it_again(user: User, name: str)
     assert user.call(job.result).succeeded == 1
 
 
+def test_a_job_that_its_policy_aborts_has_failed(user: User, name: str) -> None:
+    policies = {"PodFailed": "AbortJob"}
+    with pytest.raises(JobFailed, match=r"is Aborted; pod .* failed with exit code 3"):
+        user.call(user.client.run, name=name, image="busybox", pod=FAILING, policies=policies)
+
+
 def test_a_cancelled_job_is_gone(user: User, name: str) -> None:
     job = user.submit(name=name, image="busybox", pod=FOREVER)
     user.call(job.cancel)
