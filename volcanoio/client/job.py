@@ -43,6 +43,7 @@ _TICK = 1.0
 """Seconds between two looks at deadlines and the progress."""
 _PATIENCE = 30.0
 """Seconds for which a lost API server is asked again while waiting."""
+_NOT_STARTED = ("StartError", "ContainerCannotRun")
 _LOG_LINES = 10
 """Lines of a failed pod's log in an error."""
 _MOST_STREAMS = 200
@@ -333,7 +334,7 @@ class AsyncJob:
             message=status.state.message,
             pod=pod.metadata.name if pod else "",
             exit_code=end.exit_code if end else None,
-            reason=end.reason if end else "",
+            reason=_reason_of(end) if end else "",
             log=tuple(log),
         )
 
@@ -552,6 +553,11 @@ def _failed_end(pod: Pod) -> ContainerStateTerminated | None:
     if pod.status.phase == "Failed":
         return failed or ContainerStateTerminated(reason=pod.status.reason)
     return failed
+
+
+def _reason_of(end: ContainerStateTerminated) -> str:
+    """Return why a container ended; with the runtime's message if it could not be started, as without its program."""
+    return f"{end.reason}: {end.message}" if end.reason in _NOT_STARTED and end.message else end.reason
 
 
 def _or_infinite(limit: float | None) -> float:

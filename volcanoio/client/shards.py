@@ -19,7 +19,7 @@ from datetime import date, timedelta
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
-from volcanoio.client.errors import InvalidJob
+from volcanoio.client.errors import ClientError, InvalidJob
 from volcanoio.client.specification import Command, JobOptions, command_line, job_manifest
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
@@ -260,11 +260,16 @@ def _global_names(code: CodeType) -> Iterator[str]:
 
 
 def results_of(pods: Iterable[Pod], count: int) -> tuple[Any, ...]:
-    """Return what functions returned, by shard; None for shards without a result."""
+    """Return what functions returned, by shard; None for shards that did not succeed. Raises ClientError."""
     results: list[Any] = [None] * count
     for pod in pods:
         index = int(pod.metadata.labels.get(names.TASK_INDEX, pod.metadata.name.rpartition("-")[2]))
-        states = [each.state.terminated for each in pod.status.container_statuses if each.name == "main"]
-        if pod.status.phase == "Succeeded" and states and states[0] is not None and index < count:
-            results[index] = json.loads(states[0].message or "null")
+        if pod.status.phase != "Succeeded" or index >= count:
+            continue
+        ends = [each.state.terminated for each in pod.status.container_statuses if each.name == "main"]
+        message = ends[0].message if ends and ends[0] is not None else ""
+        if not message:
+            step = "simulated pods run no functions: use LocalOptions(run=True), or a real cluster"
+            raise ClientError(f"pod {pod.metadata.name} succeeded without a result; {step}")
+        results[index] = json.loads(message)
     return tuple(results)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from volcanoio.client import Client, JobFailed, LocalOptions
+from volcanoio.client import Client, ClientError, JobFailed, LocalOptions
 from volcanoio.localcluster.processes.launch.order import NONE
 from volcanoio.localcluster.processes.launcher import find_namespaces
 
@@ -70,6 +70,17 @@ def test_a_failed_shard_fails_the_job_after_the_others_have_run(client: Client) 
     assert failed.value.pod == "broken-default0-2"
     status = job.status
     assert (status.succeeded, status.failed) == (3, 1)
+
+
+def test_a_missing_program_is_named(client: Client) -> None:
+    with pytest.raises(JobFailed, match=r"exit code 128 .*no-such-program"):
+        client.run(image="busybox", command=["no-such-program"])
+
+
+def test_simulated_pods_return_nothing_and_say_so(cluster: Client) -> None:
+    job = cluster.map(weekday, days=("2024-02-29", "2024-03-01"), image="python")
+    with pytest.raises(ClientError, match=r"succeeded without a result; .* use LocalOptions\(run=True\)"):
+        job.result()
 
 
 def test_ten_thousand_shards_are_admitted(cluster: Client) -> None:
