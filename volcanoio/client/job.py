@@ -22,6 +22,8 @@ from volcanoio.client.errors import ClientError, InvalidJob, JobFailed, JobNotFo
 from volcanoio.client.explanation import Reason, explain_job
 from volcanoio.client.progress import open_progress
 from volcanoio.client.shards import results_of
+from volcanoio.compose.journals.live_timeline import read_timeline
+from volcanoio.compose.journals.timeline import Timeline, UnknownJobError, grouped
 from volcanoio.framework.arguments import suggestion
 from volcanoio.kube.errors import BadRequest, Expired, NotFound, error_of
 from volcanoio.kube.requests import DeleteOptions
@@ -263,6 +265,16 @@ class AsyncJob:
             return Reason(job=f"{self.namespace}/{self.name}")  # it has no PodGroup any more
         return await self._explain()
 
+    async def timeline(self) -> Timeline:
+        """Return what happened to it so far, as `volcanoio timeline` does; pods of one moment are one entry."""
+        async with self._cluster.requests(self.name) as client:
+            try:
+                found = await read_timeline(client, self.name, self.namespace)
+            except UnknownJobError as error:
+                raise JobNotFound(NotFound(404, "NotFound", str(error))) from None
+        self._check_identity(found.uid)
+        return msgspec.structs.replace(found, entries=tuple(grouped(found.entries)))
+
     async def yaml(self) -> str:
         """Return the stored object as YAML, without managedFields."""
         async with self._cluster.requests(self.name) as client:
@@ -291,12 +303,12 @@ class AsyncJob:
         async with self._cluster.requests(self.name) as client:
             found = await client.get(kinds.JOB, self.name, self.namespace)
         assert isinstance(found, Job)
-        self._check_identity(found)
+        self._check_identity(found.metadata.uid)
         self._stored = found
         return found
 
-    def _check_identity(self, found: Job) -> None:
-        if found.metadata.uid != self.uid:
+    def _check_identity(self, uid: str) -> None:
+        if uid != self.uid:
             message = f"job {self.namespace}/{self.name} was deleted; another one has its name now"
             raise JobNotFound(NotFound(404, "NotFound", message))
 

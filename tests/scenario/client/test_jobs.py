@@ -158,6 +158,17 @@ def test_events_are_those_of_the_job_and_its_pods(user: User, name: str) -> None
     assert {"Scheduled", "Pulled"} <= {event.reason for event in found}
 
 
+def test_a_timeline_leads_from_submission_to_end(user: User, name: str) -> None:
+    job = user.submit(name=name, image="busybox", command="sleep 5", replicas=3)
+    user.call(job.wait)
+    found = user.call(job.timeline)
+    texts = [entry.text for entry in found.entries]
+    assert texts[0] == "submitted to queue default: 3 pods (default0 3); 3 needed together"
+    assert "3 pods created" in texts
+    assert texts[-1] == "phase Completed"
+    assert found.entries[-1].at - found.entries[0].at >= 5
+
+
 def test_yaml_is_the_stored_manifest(user: User, name: str) -> None:
     job = user.submit(name=name, image="busybox", env={"LEVEL": 3}, queue="default", labels={"team": "a"})
     manifest = load_yaml(user.call(job.yaml))
