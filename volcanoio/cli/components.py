@@ -21,7 +21,7 @@ from volcanoio.compose.component import (
     EndpointSettings,
     run_until_signal,
 )
-from volcanoio.compose.controllers import ControllerManager, ControllerSettings
+from volcanoio.compose.controllers import ControllerManager, ControllerSettings, history_settings
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
 from volcanoio.compose.webhooks import WebhookManager, WebhookSettings
 from volcanoio.engine.admission.request import AdmissionSettings
@@ -116,6 +116,7 @@ def run_controllers(**given: Any) -> int:
             scheduler_names=given["scheduler_name"],
             inherit_owner_annotations=given["inherit_owner_annotations"],
             journal=given["journal"],
+            history=history_settings(given["history_file"], given["history_rows"], given["history_age"]),
         )
 
         def build(transport: Transport, probe: PrometheusProbe, leader: Leadership | None) -> ControllerManager:

@@ -198,6 +198,29 @@ def timeline(**given: Any) -> int:
     return run_timeline(**given)
 
 
+@click.command(short_help="Show finished jobs, also deleted ones: wait, run time, requested and used.")
+@click.option("--since", metavar="TIME", help="Finished since: how long ago as 7d or 36h, or 2026-01-01T00:00:00Z.")
+@click.option("--until", metavar="TIME", help="Finished before then.")
+@click.option("--by", type=click.Choice(["user", "queue", "namespace", "job"]), help="Sum by this.")
+@click.option("-n", "--namespace", default="", help="Only jobs of this namespace.")
+@click.option("--owner", default="", help="Only jobs of this user.")
+@click.option("--queue", default="", help="Only jobs of this queue.")
+@click.option("--name", default="", help="Only jobs of this name.")
+@click.option("--limit", "most", type=click.IntRange(min=1), help="Only the newest so many.")
+@click.option("--file", type=_PATH, help="The controllers' --history-file.")
+@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", help="Output format.")
+def history(**given: Any) -> int:
+    """Show finished jobs, also those that are deleted: owner, queue, wait, run time, requested and used, exit.
+
+    They are read from the file that the controllers keep (--history-file), or that `volcanoio up` has in its data
+    directory.
+    """
+    from volcanoio.cli.offline.history import run_history
+
+    return run_history(**given)
+
+
 @click.group(short_help="Save the state of a cluster, to simulate or explain it elsewhere.")
 def snapshot() -> None:
     """Save the state of a cluster, to simulate or explain it elsewhere."""
@@ -564,6 +587,7 @@ volcanoio.add_command(config)
 volcanoio.add_command(plugin)
 volcanoio.add_command(simulate)
 volcanoio.add_command(why)
+volcanoio.add_command(history)
 volcanoio.add_command(snapshot)
 volcanoio.add_command(replay)
 volcanoio.add_command(timeline)
