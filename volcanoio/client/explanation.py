@@ -10,9 +10,10 @@ import msgspec
 from volcanoio.client.connection import ClusterConnection
 from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.compose.state_files import State
-from volcanoio.compose.why import JobAnswer, UnknownTargetError, explain
+from volcanoio.compose.why import JobAnswer, explain
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.diagnosis import codes
+from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.kube.errors import Forbidden, NotFound
 from volcanoio.model import kinds
