@@ -17,6 +17,7 @@ import anyio
 import click
 
 from volcanoio import __version__
+from volcanoio.cli.act.commands import ACT_COMMANDS, CONFIG_COMMANDS
 from volcanoio.cli.componentflags import SCHEDULING, ComponentCommand, flags, options, version_flag
 from volcanoio.cli.look.commands import LOOK_COMMANDS
 from volcanoio.cli.plugin import plugin
@@ -579,8 +580,10 @@ def webhooks(**given: Any) -> int:
     return run_webhooks(**given)
 
 
-for command in LOOK_COMMANDS:
+for command in (*LOOK_COMMANDS, *ACT_COMMANDS):
     volcanoio.add_command(command)
+for command in CONFIG_COMMANDS:
+    config.add_command(command)
 volcanoio.add_command(help_command)
 volcanoio.add_command(node)
 volcanoio.add_command(config)

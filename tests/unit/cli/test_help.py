@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import click
 import pytest
@@ -28,9 +29,7 @@ _ALL = [
 @pytest.mark.parametrize(("command", "context"), _ALL)
 def test_no_description_in_a_list_of_commands_is_cut(command: click.Command, context: click.Context) -> None:
     text = command.get_help(context)
-    for repeated in ("[,NAME=QUANTITY...]", "[ARGS]...", "NODE...", "[COMMAND]...", "[JOB]..."):
-        text = text.replace(repeated, "")
-    assert "..." not in text
+    assert "..." not in re.sub(r"(?<=[A-Z\]])\.\.\.", "", text)  # JOB... may be repeated
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -123,7 +123,7 @@ def read_source(
     async def read() -> tuple[Simulator, State, list[str]]:
         async with connected(kubeconfig) as client:
             with reporting_api_errors():
-                text, source = (configuration, []) if conf is not None else await _configuration(client)
+                text, source = (configuration, []) if conf is not None else await installed_configuration(client)
                 simulator = Simulator(replace(options, configuration=text))
                 return simulator, await _state(client, reads(simulator)), source
 
@@ -164,7 +164,7 @@ def _save(target: Path, items: Sequence[Manifest]) -> int:
     return ExitCode.OK
 
 
-async def _configuration(client: Client) -> tuple[str | None, list[str]]:
+async def installed_configuration(client: Client) -> tuple[str | None, list[str]]:
     """Return the configuration of the installed scheduler, None for the default one, and a note if it is that."""
     try:
         found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, NAMESPACE)

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from volcanoio.cli.act.operations import closed_parent
 from volcanoio.cli.connection import reporting_api_errors, send_command
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row, note
 from volcanoio.engine.queues.transitions import ROOT_CLOSE_MESSAGE, QueueAction, is_satisfied
 from volcanoio.kube.client import Client
-from volcanoio.kube.errors import NotFound
 from volcanoio.model import kinds, names
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
 
@@ -123,22 +123,10 @@ async def _command(client: Client, name: str, action: QueueAction, done: str) ->
             note(f"queue {name} is {state}; nothing changed")
             return
         await send_command(client, kinds.QUEUE, queue, action, "default")
-        parent = await _closed_parent(client, queue) if action is QueueAction.OPEN else ""
+        parent = await closed_parent(client, queue) if action is QueueAction.OPEN else ""
     note(f"queue {name} is being {done}; it was {state or 'without a state'}")
     if parent:
         note(f"it opens once its parent {parent} is open: vcctl queue operate -n {parent} -a open")
-
-
-async def _closed_parent(client: Client, queue: Queue) -> str:
-    """Return the name of the closed parent that prevents a queue from opening; "" without one."""
-    if queue.spec.parent in ("", names.ROOT_QUEUE):
-        return ""
-    try:
-        parent = await client.get(kinds.QUEUE, queue.spec.parent)
-    except NotFound:
-        return ""
-    assert isinstance(parent, Queue)
-    return queue.spec.parent if is_satisfied(parent.status.state, QueueAction.CLOSE) else ""
 
 
 async def delete(client: Client, name: str) -> None:

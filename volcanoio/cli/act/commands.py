@@ -1,0 +1,229 @@
+"""Declarations of the commands that change or check a cluster; each imports its implementation when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from volcanoio.cli.output import on_cluster, output_choice
+
+if TYPE_CHECKING:
+    from volcanoio.cli.connection import Cluster
+
+_JOBS = click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+_QUEUES = click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+
+
+class Amounts(click.ParamType[dict[str, str | None]]):
+    """Amounts by resource, as cpu=4,memory=8Gi; with `removable`, `cpu-` removes one: its amount is None."""
+
+    name = "amounts"
+
+    def __init__(self, *, removable: bool = False) -> None:
+        self._removable = removable
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str | None]:
+        """Return the amounts; fails with the rule."""
+        from volcanoio.model import quantity
+
+        if isinstance(value, dict):
+            return value
+        found: dict[str, str | None] = {}
+        for part in filter(None, value.split(",")):
+            name, equals, amount = part.partition("=")
+            if self._removable and not equals and name.endswith("-"):
+                found[name.removesuffix("-")] = None
+                continue
+            if not equals or not name:
+                self.fail(f"{part!r} is not RESOURCE=AMOUNT; write for instance cpu=4,memory=8Gi", param, ctx)
+            try:
+                quantity.parse(amount)
+            except quantity.QuantityError as error:
+                self.fail(f"{name}: {error}", param, ctx)
+            found[name] = amount
+        return found
+
+
+@click.command(short_help="Stop jobs and keep them, to be resumed.")
+@_JOBS
+@on_cluster()
+async def suspend(cluster: Cluster, jobs: tuple[str, ...]) -> int:
+    """Suspend each JOB: its pods are deleted, the job stays, as Aborted, and `resume` starts it again."""
+    from volcanoio.cli.act import operations
+
+    return await operations.command_jobs(cluster, jobs, operations.SUSPEND)
+
+
+@click.command(short_help="Start suspended jobs again.")
+@_JOBS
+@on_cluster()
+async def resume(cluster: Cluster, jobs: tuple[str, ...]) -> int:
+    """Resume each JOB that was suspended: its pods are created again."""
+    from volcanoio.cli.act import operations
+
+    return await operations.command_jobs(cluster, jobs, operations.RESUME)
+
+
+@click.command(short_help="Replace all pods of jobs by new ones.")
+@_JOBS
+@on_cluster()
+async def restart(cluster: Cluster, jobs: tuple[str, ...]) -> int:
+    """Restart each JOB: all its pods are replaced by new ones. This counts as a retry (spec.maxRetry)."""
+    from volcanoio.cli.act import operations
+
+    return await operations.command_jobs(cluster, jobs, operations.RESTART)
+
+
+@click.command(short_help="Delete jobs with their pods, or end them.")
+@_JOBS
+@click.option("--keep", is_flag=True, help="Keep the job, as Terminated, and delete only its running pods.")
+@on_cluster()
+async def cancel(cluster: Cluster, jobs: tuple[str, ...], keep: bool) -> int:
+    """Cancel each JOB: it is deleted with its pods, at once and without a question."""
+    from volcanoio.cli.act import operations
+
+    if keep:
+        return await operations.command_jobs(cluster, jobs, operations.TERMINATE)
+    return await operations.cancel_jobs(cluster, jobs)
+
+
+@click.group(short_help="Create, change, open, close and delete queues.")
+def queue() -> None:
+    """Create, change, open, close and delete queues; `volcanoio queues` lists them."""
+
+
+def _queue_fields(*, removable: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    amounts = Amounts(removable=removable)
+    options = (
+        click.option("--weight", type=click.IntRange(min=1), help="Share among its siblings."),
+        click.option("--parent", metavar="QUEUE", help="Parent queue; without one, root."),
+        click.option("--capability", type=amounts, metavar="AMOUNTS", help="The most that it may use."),
+        click.option("--deserved", type=amounts, metavar="AMOUNTS", help="What it is entitled to."),
+        click.option("--guarantee", type=amounts, metavar="AMOUNTS", help="What is reserved for it."),
+        click.option("--priority", type=int, help="Priority among queues: higher ones come first."),
+        click.option("--reclaimable/--no-reclaimable", default=None, help="Whether others may reclaim its surplus."),
+    )
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@queue.command("create", short_help="Create queues.")
+@_QUEUES
+@_queue_fields(removable=False)
+@on_cluster(namespaced=False)
+async def create_queue(cluster: Cluster, queues: tuple[str, ...], **given: Any) -> int:
+    """Create each QUEUE. Amounts are written as cpu=4,memory=8Gi."""
+    from volcanoio.cli.act import operations
+
+    return await operations.create_queues(cluster, queues, given)
+
+
+@queue.command("set", short_help="Change fields of queues.")
+@_QUEUES
+@_queue_fields(removable=True)
+@on_cluster(namespaced=False)
+async def set_queue(cluster: Cluster, queues: tuple[str, ...], **given: Any) -> int:
+    """Change fields of each QUEUE.
+
+    Of amounts, as cpu=4,memory=8Gi, only the resources that are named change; `memory-` removes that of memory.
+    """
+    from volcanoio.cli.act import operations
+
+    return await operations.set_queues(cluster, queues, given)
+
+
+@queue.command("open", short_help="Open queues for jobs.")
+@_QUEUES
+@on_cluster(namespaced=False)
+async def open_queue(cluster: Cluster, queues: tuple[str, ...]) -> int:
+    """Open each QUEUE: jobs may be submitted to it."""
+    from volcanoio.cli.act import operations
+
+    return await operations.command_queues(cluster, queues, operations.QueueAction.OPEN)
+
+
+@queue.command("close", short_help="Close queues: no more jobs.")
+@_QUEUES
+@on_cluster(namespaced=False)
+async def close_queue(cluster: Cluster, queues: tuple[str, ...]) -> int:
+    """Close each QUEUE, and the queues below it: no job may be submitted; those that are there go on."""
+    from volcanoio.cli.act import operations
+
+    return await operations.command_queues(cluster, queues, operations.QueueAction.CLOSE)
+
+
+@queue.command("delete", short_help="Delete queues.")
+@_QUEUES
+@on_cluster(namespaced=False)
+async def delete_queue(cluster: Cluster, queues: tuple[str, ...]) -> int:
+    """Delete each QUEUE, at once and without a question. Queues with child queues are refused."""
+    from volcanoio.cli.act import operations
+
+    return await operations.delete_queues(cluster, queues)
+
+
+_PATH = click.Path(path_type=Path, readable=False)
+
+
+def _of_configurations(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options about plugins and the cluster, and pass them as one argument `options`."""
+
+    @click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler plugins and actions.")
+    @click.option("--ignore-unavailable-plugins", is_flag=True, help="Warn of plugins that are not available yet.")
+    @click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
+    @wraps(command)
+    def run(
+        plugins_dir: tuple[Path, ...], ignore_unavailable_plugins: bool, kubeconfig: Path | None, **given: Any
+    ) -> Any:
+        from volcanoio.cli.act.configurations import Options
+
+        return command(options=Options(plugins_dir, ignore_unavailable_plugins, kubeconfig), **given)
+
+    return run
+
+
+@click.command("show", short_help="Print a scheduler configuration with every default.")
+@click.argument("source", metavar="[FILE|cluster|default]", default="cluster")
+@output_choice("json", default="yaml")
+@_of_configurations
+def show_configuration(source: str, output: str, options: Any) -> None:
+    """Print what a scheduler configuration does: actions, plugins, their switches and arguments, defaults included.
+
+    `cluster` is the configuration in the ConfigMap of the cluster's scheduler, `default` the one that is used without a
+    file, - is stdin. What is printed is a configuration of the same effect. Passwords are left out.
+    """
+    from volcanoio.cli.act import configurations as work
+
+    (found,) = work.effects((source,), options)
+    work.show(found, output)
+
+
+@click.command("diff", short_help="Show what differs in effect between two configurations.")
+@click.argument("first", metavar="FILE|cluster|default")
+@click.argument("second", metavar="[FILE|cluster|default]", default="cluster")
+@output_choice("json", default="text")
+@_of_configurations
+def diff_configurations(first: str, second: str, output: str, options: Any) -> int:
+    """Show what differs in effect between two scheduler configurations; the exit code is 1 if anything does.
+
+    Comments, the order of keys, and defaults that are written out make no difference. The sources are those of `config
+    show`. Lines begin with - for what only the first has, + for what only the second has, and ~ for changed values.
+    """
+    from volcanoio.cli.act import configurations as work
+
+    return work.show_differences(*work.effects((first, second), options), output)
+
+
+CONFIG_COMMANDS: tuple[click.Command, ...] = (show_configuration, diff_configurations)
+"""Commands of the group `config`."""
+ACT_COMMANDS: tuple[click.Command, ...] = (suspend, resume, restart, cancel, queue)
+"""All of them, in the order of `volcanoio --help`."""
