@@ -225,5 +225,25 @@ def diff_configurations(first: str, second: str, output: str, options: Any) -> i
 
 CONFIG_COMMANDS: tuple[click.Command, ...] = (show_configuration, diff_configurations)
 """Commands of the group `config`."""
-ACT_COMMANDS: tuple[click.Command, ...] = (suspend, resume, restart, cancel, queue)
+
+
+@click.command(short_help="Find what is wrong with an installation, and what to do.")
+@click.option("--system-namespace", default="volcano-system", help="Namespace of the components.")
+@click.option(
+    "--scheduler-name", "schedulers", multiple=True, default=("volcano",), help="Name of a scheduler that exists."
+)
+@output_choice("json", default="text")
+@on_cluster()
+async def doctor(cluster: Cluster, output: str, system_namespace: str, schedulers: tuple[str, ...]) -> int:
+    """Check a cluster: API server, definitions, components and their versions, leaders, admission and certificates,
+    the scheduler's configuration, your rights, and pods and PodGroups that wait for what does not exist.
+
+    Nothing is changed. Each finding has what to do about it; the exit code is 1 if there are errors.
+    """
+    from volcanoio.cli.doctor.checks import run_doctor
+
+    return await run_doctor(cluster, output, system_namespace, schedulers)
+
+
+ACT_COMMANDS: tuple[click.Command, ...] = (suspend, resume, restart, cancel, queue, doctor)
 """All of them, in the order of `volcanoio --help`."""
