@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from pathlib import Path
@@ -18,6 +19,7 @@ import click
 
 from volcanoio import __version__
 from volcanoio.cli.act.commands import ACT_COMMANDS, CONFIG_COMMANDS
+from volcanoio.cli.completion import PLUGIN, print_for_kubectl
 from volcanoio.cli.componentflags import SCHEDULING, ComponentCommand, flags, options, version_flag
 from volcanoio.cli.look.commands import LOOK_COMMANDS
 from volcanoio.cli.plugin import plugin
@@ -599,7 +601,7 @@ volcanoio.add_command(timeline)
 def main() -> None:
     """Run the command."""
     replace_unencodable()
-    volcanoio()
+    volcanoio(prog_name="volcanoio")
 
 
 def vc_scheduler() -> None:
@@ -615,3 +617,14 @@ def vc_controller_manager() -> None:
 def vc_webhook_manager() -> None:
     """Run `volcanoio webhooks` under Volcano's name."""
     webhooks.main(prog_name="vc-webhook-manager")
+
+
+def kubectl_volcano() -> None:
+    """Run volcanoio as a plugin of kubectl."""
+    replace_unencodable()
+    volcanoio.main(prog_name=PLUGIN)
+
+
+def kubectl_complete_volcano() -> None:
+    """Print completions of the plugin for kubectl."""
+    print_for_kubectl(volcanoio, sys.argv[1:])

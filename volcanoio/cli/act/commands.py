@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from volcanoio.cli.completion import completion, names_of
 from volcanoio.cli.output import on_cluster, output_choice
 
 if TYPE_CHECKING:
     from volcanoio.cli.connection import Cluster
 
-_JOBS = click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
-_QUEUES = click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+_JOBS = click.argument("jobs", metavar="JOB...", nargs=-1, required=True, shell_complete=names_of("job"))
+_QUEUES = click.argument("queues", metavar="QUEUE...", nargs=-1, required=True, shell_complete=names_of("queue"))
 
 
 class Amounts(click.ParamType[dict[str, str | None]]):
@@ -172,6 +173,7 @@ async def delete_queue(cluster: Cluster, queues: tuple[str, ...]) -> int:
 
 
 _PATH = click.Path(path_type=Path, readable=False)
+_SOURCE = click.Path(readable=False, allow_dash=True)
 
 
 def _of_configurations(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -192,7 +194,7 @@ def _of_configurations(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("show", short_help="Print a scheduler configuration with every default.")
-@click.argument("source", metavar="[FILE|cluster|default]", default="cluster")
+@click.argument("source", metavar="[FILE|cluster|default]", type=_SOURCE, default="cluster")
 @output_choice("json", default="yaml")
 @_of_configurations
 def show_configuration(source: str, output: str, options: Any) -> None:
@@ -208,8 +210,8 @@ def show_configuration(source: str, output: str, options: Any) -> None:
 
 
 @click.command("diff", short_help="Show what differs in effect between two configurations.")
-@click.argument("first", metavar="FILE|cluster|default")
-@click.argument("second", metavar="[FILE|cluster|default]", default="cluster")
+@click.argument("first", metavar="FILE|cluster|default", type=_SOURCE)
+@click.argument("second", metavar="[FILE|cluster|default]", type=_SOURCE, default="cluster")
 @output_choice("json", default="text")
 @_of_configurations
 def diff_configurations(first: str, second: str, output: str, options: Any) -> int:
@@ -245,5 +247,5 @@ async def doctor(cluster: Cluster, output: str, system_namespace: str, scheduler
     return await run_doctor(cluster, output, system_namespace, schedulers)
 
 
-ACT_COMMANDS: tuple[click.Command, ...] = (suspend, resume, restart, cancel, queue, doctor)
+ACT_COMMANDS: tuple[click.Command, ...] = (suspend, resume, restart, cancel, queue, doctor, completion)
 """All of them, in the order of `volcanoio --help`."""
