@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from volcanoio.cli.completion import completion, names_of
-from volcanoio.cli.output import on_cluster, output_choice
+from volcanoio.cli.output import Duration, on_cluster, output_choice
+from volcanoio.cli.terminal import UsageError
 
 if TYPE_CHECKING:
     from volcanoio.cli.connection import Cluster
 
+_PATH = click.Path(path_type=Path, readable=False)
+_PATH_OR_STDIN = click.Path(path_type=Path, readable=False, allow_dash=True)
+_SOURCE = click.Path(readable=False, allow_dash=True)
 _JOBS = click.argument("jobs", metavar="JOB...", nargs=-1, required=True, shell_complete=names_of("job"))
 _QUEUES = click.argument("queues", metavar="QUEUE...", nargs=-1, required=True, shell_complete=names_of("queue"))
 
@@ -47,6 +51,137 @@ class Amounts(click.ParamType[dict[str, str | None]]):
                 self.fail(f"{name}: {error}", param, ctx)
             found[name] = amount
         return found
+
+
+def _options(*options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a decorator that adds these options, in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_JOB_OPTIONS = (
+    click.option("--name", help="Name of the job; by default that of the image, with random digits."),
+    click.option("--queue", "-q", help="Queue; by default that of the cluster."),
+    click.option("--replicas", "-r", type=click.IntRange(min=1), help="Number of pods; by default 1."),
+    click.option("--min-available", "-m", type=click.IntRange(min=0), help="Pods that start together; by default all."),
+    click.option("--cpu", metavar="AMOUNT", help="CPUs that each pod requests, as 2 or 500m."),
+    click.option("--memory", metavar="AMOUNT", help="Memory that each pod requests, as 4Gi."),
+    click.option("--gpu", type=click.IntRange(min=1), help="GPUs of each pod (nvidia.com/gpu)."),
+    click.option("--resources", type=Amounts(), metavar="AMOUNTS", help="Other amounts, as huawei.com/npu=1."),
+    click.option("--env", "-e", multiple=True, metavar="NAME[=VALUE]", help="Environment variable; may be repeated."),
+    click.option(
+        "--plugin", "plugins", multiple=True, metavar="NAME[=ARGS]", help="Job plugin, as pytorch; may be repeated."
+    ),
+    click.option("--array", metavar="INDICES", help="One pod per index: 0-9, 0-20:5 or 1,3,5-7."),
+    click.option("--priority", metavar="NAME", help="PriorityClass."),
+    click.option("--working-dir", metavar="DIR", help="Directory in which the command starts."),
+    click.option("--running-estimate", metavar="DURATION", help="Expected run time, as 30m."),
+)
+_AFTER_OPTIONS = (
+    click.option("--follow", is_flag=True, help="Print the logs until the job ends, and exit with its result."),
+    click.option("--wait", is_flag=True, help="Wait until the job ends, and exit with its result."),
+    click.option("--watch", is_flag=True, help="Show the job live until it ends, and exit with its result."),
+    click.option("--timeout", type=Duration(), metavar="DURATION", help="Wait no longer than this; exit code 4 then."),
+    click.option(
+        "--dry-run",
+        type=click.Choice(["none", "client", "server"]),
+        default="none",
+        show_default=False,
+        help="client: print the manifest, and send nothing; server: have it checked, and store nothing.",
+    ),
+    output_choice("json", "yaml", "name", default="text"),
+)
+
+
+def _submitting(command: Callable[..., Any]) -> Callable[..., int]:
+    """Add the options for what happens with the jobs; the command returns the objects to submit.
+
+    Without a cluster they are printed for --dry-run=client.
+    """
+
+    @on_cluster()
+    async def send(cluster: Cluster, objects: Any, after: Any) -> int:
+        from volcanoio.cli.act.submission import submit
+
+        return await submit(cluster, objects, after)
+
+    @_options(*_AFTER_OPTIONS)
+    @wraps(command)
+    def run(**given: Any) -> int:
+        from volcanoio.cli.act.submission import After, print_only
+
+        connection = {name: given.pop(name) for name in _CONNECTION_NAMES}
+        after = After(**{name: given.pop(name) for name in After._fields}).checked()
+        objects = command(**given)
+        if after.dry_run == "client":
+            return print_only(objects, after.output)
+        return send(objects=objects, after=after, **connection)
+
+    options: list[click.Parameter] = getattr(send, "__click_params__", [])
+    run.__click_params__ = [*options, *run.__click_params__]  # type: ignore[attr-defined]
+    return run
+
+
+_CONNECTION_NAMES = ("namespace", "kubeconfig", "context", "as_user", "as_groups")
+
+
+@click.command(short_help="Run a command in an image as a job.", context_settings={"ignore_unknown_options": False})
+@click.argument("image", metavar="[IMAGE]", required=False)
+@click.argument("command", metavar="[-- COMMAND [ARG]...]", nargs=-1, type=click.UNPROCESSED)
+@click.option("-f", "--filename", type=_PATH_OR_STDIN, help="Run the Job in this file (- is stdin) instead.")
+@_options(*_JOB_OPTIONS)
+@_submitting
+def run(image: str | None, command: tuple[str, ...], filename: Path | None, **given: Any) -> Any:
+    """Run COMMAND in IMAGE as a job: `volcanoio run python:3.12 --cpu 2 -- python -c 'print(1)'`.
+
+    Without a COMMAND, that of the image runs. The job runs on when this command ends, unless one of --follow, --wait
+    and --watch is given; Ctrl-C never ends the job. With --array, one job has a pod for each index: its number is in
+    VC_TASK_INDEX, for indices that do not count from 0 in VC_SHARD. Exit codes: 1 the job failed, 3 it was rejected.
+    """
+    from volcanoio.cli.act import submission
+
+    return submission.objects_of_run(image, command, filename, given)
+
+
+@click.command(short_help="Submit jobs of files or scripts.")
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=_PATH_OR_STDIN)
+@click.option("-f", "--filename", "more", multiple=True, type=_PATH_OR_STDIN, help="The same as FILE; may be repeated.")
+@click.option("--image", help="Image for scripts; goes before that in the script.")
+@click.option("--queue", "-q", help="Queue for scripts; goes before that in the script.")
+@_submitting
+def submit(files: tuple[Path, ...], more: tuple[Path, ...], image: str | None, queue: str | None) -> Any:
+    """Submit the jobs in each FILE (- is stdin): manifests with any number of objects, and scripts.
+
+    A script begins with #!; lines `#VIO` in it have options of `volcanoio run`, such as `#VIO --image python:3.12 --cpu
+    2`, and lines `#SBATCH` those of Slurm's sbatch, as far as they have a counterpart. The script is the command.
+    """
+    from volcanoio.cli.act import scripts, submission
+
+    def options_of(words: Sequence[str]) -> dict[str, Any]:
+        try:
+            context = _header.make_context("#VIO", list(words))
+        except click.UsageError as error:
+            raise UsageError(f"#VIO: {error.format_message()}") from None
+        return context.params
+
+    if not files and not more:
+        raise UsageError("give a file, such as: volcanoio submit job.yaml; - is stdin")
+    given = {"image": image, "queue": queue}
+    return submission.read_objects(
+        (*files, *more), lambda text, source: scripts.script_job(text, source, options_of, given)
+    )
+
+
+@click.command(add_help_option=False)
+@click.option("--image")
+@_options(*_JOB_OPTIONS)
+def _header(**_: Any) -> None:
+    """Parse the options in the header of a script."""
 
 
 @click.command(short_help="Stop jobs and keep them, to be resumed.")
@@ -109,12 +244,7 @@ def _queue_fields(*, removable: bool) -> Callable[[Callable[..., Any]], Callable
         click.option("--reclaimable/--no-reclaimable", default=None, help="Whether others may reclaim its surplus."),
     )
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return _options(*options)
 
 
 @queue.command("create", short_help="Create queues.")
@@ -170,10 +300,6 @@ async def delete_queue(cluster: Cluster, queues: tuple[str, ...]) -> int:
     from volcanoio.cli.act import operations
 
     return await operations.delete_queues(cluster, queues)
-
-
-_PATH = click.Path(path_type=Path, readable=False)
-_SOURCE = click.Path(readable=False, allow_dash=True)
 
 
 def _of_configurations(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -247,5 +373,5 @@ async def doctor(cluster: Cluster, output: str, system_namespace: str, scheduler
     return await run_doctor(cluster, output, system_namespace, schedulers)
 
 
-ACT_COMMANDS: tuple[click.Command, ...] = (suspend, resume, restart, cancel, queue, doctor, completion)
+ACT_COMMANDS: tuple[click.Command, ...] = (run, submit, suspend, resume, restart, cancel, queue, doctor, completion)
 """All of them, in the order of `volcanoio --help`."""
