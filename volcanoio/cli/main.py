@@ -406,7 +406,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
 _SECTIONS = {
     "Look at a cluster": "jobs job queues nodes pods logs events watch wait top",
     "Submit jobs and act on them": "run submit suspend resume restart cancel queue",
-    "Explain and try out": "why simulate replay snapshot",
+    "Explain and try out": "why timeline history simulate replay snapshot",
     "Run a local cluster": "up demo node",
     "Set up and extend": "doctor install uninstall config plugin completion",
     "Components": "scheduler controllers webhooks hollow-nodes",

@@ -100,7 +100,8 @@ _recorded: ContextVar[list[msgspec.Struct] | None] = ContextVar("recorded", defa
 @contextmanager
 def recorded_arguments() -> Iterator[list[msgspec.Struct]]:
     """Collect what `convert` returns in the block: the arguments of plugins constructed there, with their defaults."""
-    token = _recorded.set(found := [])
+    found: list[msgspec.Struct] = []
+    token = _recorded.set(found)
     try:
         yield found
     finally:

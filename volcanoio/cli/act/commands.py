@@ -122,9 +122,10 @@ def _submitting(command: Callable[..., Any]) -> Callable[..., int]:
             return print_only(objects, after.output)
         return send(objects=objects, after=after, **connection)
 
-    options: list[click.Parameter] = getattr(send, "__click_params__", [])
-    run.__click_params__ = [*options, *run.__click_params__]  # type: ignore[attr-defined]
-    return run
+    parameters = vars(run)
+    parameters["__click_params__"] = [*vars(send)["__click_params__"], *parameters["__click_params__"]]
+    result: Callable[..., int] = run
+    return result
 
 
 _CONNECTION_NAMES = ("namespace", "kubeconfig", "context", "as_user", "as_groups")
@@ -279,7 +280,7 @@ async def open_queue(cluster: Cluster, queues: tuple[str, ...]) -> int:
     """Open each QUEUE: jobs may be submitted to it."""
     from volcanoio.cli.act import operations
 
-    return await operations.command_queues(cluster, queues, operations.QueueAction.OPEN)
+    return await operations.command_queues(cluster, queues, operations.OPEN)
 
 
 @queue.command("close", short_help="Close queues: no more jobs.")
@@ -289,7 +290,7 @@ async def close_queue(cluster: Cluster, queues: tuple[str, ...]) -> int:
     """Close each QUEUE, and the queues below it: no job may be submitted; those that are there go on."""
     from volcanoio.cli.act import operations
 
-    return await operations.command_queues(cluster, queues, operations.QueueAction.CLOSE)
+    return await operations.command_queues(cluster, queues, operations.CLOSE)
 
 
 @queue.command("delete", short_help="Delete queues.")
@@ -348,7 +349,8 @@ def diff_configurations(first: str, second: str, output: str, options: Any) -> i
     """
     from volcanoio.cli.act import configurations as work
 
-    return work.show_differences(*work.effects((first, second), options), output)
+    before, after = work.effects((first, second), options)
+    return work.show_differences(before, after, output)
 
 
 CONFIG_COMMANDS: tuple[click.Command, ...] = (show_configuration, diff_configurations)

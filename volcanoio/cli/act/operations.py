@@ -33,6 +33,7 @@ class Verb(NamedTuple):
     reached: frozenset[JobPhase] = frozenset()
 
 
+OPEN, CLOSE = QueueAction.OPEN, QueueAction.CLOSE
 SUSPEND = Verb(JobAction.ABORT_JOB, "suspended", frozenset({JobPhase.ABORTING, JobPhase.ABORTED}))
 RESUME = Verb(JobAction.RESUME_JOB, "resumed", frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING}))
 RESTART = Verb(JobAction.RESTART_JOB, "restarted")

@@ -17,6 +17,8 @@ from typing import Any
 import anyio
 import click
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 FAILURE = 255
 """Exit code of a command that failed: Go's `os.Exit(-1)`."""
 PATH = click.Path(path_type=Path, readable=False)

@@ -14,7 +14,7 @@ import click
 
 from volcanoio import __version__
 from volcanoio.cli.terminal import help_command, replace_unencodable
-from volcanoio.cli.vcctl.cobra import INT32, PATH, Command, Group, on_cluster
+from volcanoio.cli.vcctl.cobra import INT32, PATH, Command, Decorator, Group, on_cluster
 
 if TYPE_CHECKING:
     from volcanoio.kube.client import Client
@@ -23,15 +23,15 @@ _HELP = "Help about any command"
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-def _named(of: str) -> Any:
+def _named(of: str) -> Decorator:
     return click.option("--name", "-N", default="", help=f"the name of {of}")
 
 
-def _in_namespace(of: str) -> Any:
+def _in_namespace(of: str) -> Decorator:
     return click.option("--namespace", "-n", default="default", help=f"the namespace of {of}")
 
 
-def _everywhere(of: str) -> Any:
+def _everywhere(of: str) -> Decorator:
     return click.option("--all-namespaces", "-A", is_flag=True, help=f"list {of} in all namespaces")
 
 
@@ -109,7 +109,7 @@ def queue() -> None:  # noqa: D103
     pass
 
 
-def _queue_name(default: str = "") -> Any:
+def _queue_name(default: str = "") -> Decorator:
     return click.option("--name", "-n", default=default, help="the name of queue")
 
 

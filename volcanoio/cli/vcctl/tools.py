@@ -8,12 +8,13 @@ VOLCANO_DEFAULT_JOB_NAMESPACE. Help texts are Volcano's (volcano-sh/volcano cmd/
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from volcanoio.cli.terminal import replace_unencodable
-from volcanoio.cli.vcctl.cobra import Tool, on_cluster
+from volcanoio.cli.vcctl.cobra import Decorator, Tool, on_cluster
 
 if TYPE_CHECKING:
     from volcanoio.kube.client import Client
@@ -22,11 +23,11 @@ _NAME = click.option("--name", "-n", default="", help="the name of job")
 _NAMESPACE = click.option("--namespace", "-N", default="default", help="the namespace of job")
 
 
-def _tool(name: str, description: str) -> Any:
+def _tool(name: str, description: str) -> Callable[[Callable[..., Any]], Tool]:
     return click.command(name, cls=Tool, help=description, context_settings={"help_option_names": ["-h", "--help"]})
 
 
-def _defaulted(flag: str, short: str, of: str, variable: str, default: str) -> Any:
+def _defaulted(flag: str, short: str, of: str, variable: str, default: str) -> Decorator:
     """Return an option of vsub whose default is in an environment variable, else `default`."""
     text = f"the {of}, overwrite the value of '{variable}' (default \"{default}\")"
     return click.option(
@@ -105,7 +106,7 @@ vsuspend = _job_tool(
 vresume = _job_tool("vresume", "resume", "resume an aborted job with specified name in default or specified namespace")
 
 
-def _program(command: click.Command) -> Any:
+def _program(command: click.Command) -> Callable[[], None]:
     def main() -> None:
         replace_unencodable()
         command()
