@@ -8,32 +8,12 @@ import anyio
 import pytest
 
 from tests.scenario.look.printed import Printed
-from tests.scenario.look.world import World, pod_status, world
+from tests.scenario.look.world import pod_status, some_jobs, some_queues, world
 from volcanoio.cli.look.describing import show_job
 from volcanoio.cli.look.listing import Wanted, list_events, list_jobs, list_nodes, list_pods, list_queues
 from volcanoio.cli.look.tables import fold_names, share_bar
 from volcanoio.cli.terminal import UsageError
 from volcanoio.model import kinds
-
-
-async def some_jobs(w: World) -> None:
-    """One job runs, one waits, one is new, one failed, and one of another namespace completed."""
-    await w.job("bert", "Running", {"worker": 3}, counts={"Running": 3}, priorityClassName="high")
-    for index in range(3):
-        await w.pod("bert", "worker", index, "Running", f"gpu-{index}")
-    w.clock.advance(seconds=90)
-    await w.job(
-        "etl", "Pending", {"map": 4}, counts={"Pending": 4}, queue="ml", metadata={"labels": {"team": "data"}},
-        waits=("NotEnoughResources", "2/4 tasks in gang unschedulable"),
-    )  # fmt: skip
-    await w.job("sweep", "Pending", {"task": 2}, counts={})
-    await w.job("broken", "Running", {"task": 1})
-    await w.end("broken", "Failed", "TaskFailed", "task task failed")
-    await w.make(kinds.NAMESPACE, "team", {})
-    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "name": "nightly", "uid": "1"}
-    owned = {"ownerReferences": [{**owner, "controller": True}]}
-    await w.job("report-1", "Completed", {"task": 1}, counts={"Succeeded": 1}, namespace="team", metadata=owned)
-    w.clock.advance(seconds=5)
 
 
 async def test_jobs_with_nodes_or_reasons(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,23 +73,6 @@ async def test_nodes_of_many_pods_are_read_only_for_wide(
         assert shown.err == "nodes are left out, as more than 2 pods run; -o wide prints them\n"
         await list_jobs(w.cluster(), Wanted("wide"))
         assert "gpu-[0-2]" in capsys.readouterr().out
-
-
-async def some_queues(w: World) -> None:
-    """A tree of queues with shares, and one whose parent does not exist."""
-    await w.queue("root")
-    used = {"cpu": "24", "memory": "100Gi", "nvidia.com/gpu": "3"}
-    await w.queue(
-        "ml", {"allocated": used, "running": 2, "pending": 1, "inqueue": 3}, parent="root", weight=3,
-        capability={"cpu": "48", "nvidia.com/gpu": "8"}, deserved={"cpu": "30", "nvidia.com/gpu": "4"},
-        guarantee={"resource": {"cpu": "10"}},
-    )  # fmt: skip
-    await w.queue("ml-a", parent="ml")
-    await w.queue("ml-b", parent="ml")
-    await w.queue("etl", {"state": "Closed", "allocated": {"cpu": "32"}}, parent="root", reclaimable=False)
-    await w.queue("lost", parent="gone")
-    for name in ("cpu-1", "cpu-2"):
-        await w.node(name, cpu="64")
 
 
 async def test_queues_as_a_tree_with_their_shares(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from volcanoio.cli.output import Duration, on_cluster, output_choice, output_option, selector_options, watch_option
+from volcanoio.cli.terminal import UsageError
 
 if TYPE_CHECKING:
     from volcanoio.cli.connection import Cluster
@@ -199,8 +200,14 @@ async def top(cluster: Cluster) -> None:
     Keys: 1 to 4 choose a table, / filters it, w shows why the selected job waits, l its logs, d its description; Esc
     goes back, q quits. Needs the package textual: pip install 'volcanoio[tui]'
     """
-    from volcanoio.cli.look.top import run_top
-
+    try:
+        from volcanoio.cli.look.top import run_top
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "textual":
+            raise
+        raise UsageError(
+            "top needs the package textual, which is not installed; run: pip install 'volcanoio[tui]'"
+        ) from None
     await run_top(cluster)
 
 
