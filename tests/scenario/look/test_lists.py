@@ -43,6 +43,7 @@ async def test_jobs_with_nodes_or_reasons(capsys: pytest.CaptureFixture[str]) ->
 async def test_jobs_are_selected_by_queue_phase_and_field(capsys: pytest.CaptureFixture[str]) -> None:
     async with world() as w:
         await some_jobs(w)
+        await w.queue("ml")
 
         async def listed(wanted: Wanted, namespace: str = "default", **given: str) -> list[str]:
             await list_jobs(w.cluster(namespace), wanted, **given)
@@ -50,15 +51,38 @@ async def test_jobs_are_selected_by_queue_phase_and_field(capsys: pytest.Capture
 
         names = Wanted("name")
         assert await listed(names, queue="ml") == ["job.batch.volcano.sh/etl"]
-        assert await listed(names, phase="Pending") == ["job.batch.volcano.sh/etl", "job.batch.volcano.sh/sweep"]
+        assert await listed(names, phase="pending") == ["job.batch.volcano.sh/etl", "job.batch.volcano.sh/sweep"]
         assert await listed(Wanted("name", fields="metadata.name=bert")) == ["job.batch.volcano.sh/bert"]
         assert len(await listed(names, "")) == 5
         await list_jobs(w.cluster(), Wanted("json"), queue="ml")
         document = json.loads(capsys.readouterr().out)
         assert document["kind"] == "List"
         assert [(item["kind"], item["spec"]["queue"]) for item in document["items"]] == [("Job", "ml")]
-        await list_jobs(w.cluster(), Wanted(), queue="nowhere")
-        assert tuple(capsys.readouterr()) == ("", "No resources found in namespace default\n")
+        await list_jobs(w.cluster("team"), Wanted(), queue="ml")
+        assert tuple(capsys.readouterr()) == ("", "No resources found in namespace team\n")
+        assert await listed(Wanted("name", names=("etl", "bert"))) == [
+            "job.batch.volcano.sh/bert", "job.batch.volcano.sh/etl",
+        ]  # fmt: skip
+        await list_jobs(w.cluster(), Wanted("json", names=("etl",)))
+        assert json.loads(capsys.readouterr().out)["metadata"]["name"] == "etl"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "message"),
+    [
+        (Wanted(names=("bert", "elt")), {}, 'there is no job "elt" in namespace default; did you mean etl?'),
+        (Wanted("json", names=("elt",)), {}, 'there is no job "elt" in namespace default; did you mean etl?'),
+        (Wanted(), {"queue": "mll"}, 'there is no queue "mll"; did you mean ml?'),
+        (Wanted(), {"phase": "Pendin"}, '--phase: there is no phase of jobs "Pendin"; did you mean Pending?'),
+    ],
+)
+async def test_misspelled_names_are_errors_with_close_ones(wanted: Wanted, given: dict[str, str], message: str) -> None:
+    async with world() as w:
+        await some_jobs(w)
+        await w.queue("ml")
+        with pytest.raises(UsageError) as refused:
+            await list_jobs(w.cluster(), wanted, **given)
+        assert str(refused.value) == message
 
 
 async def test_nodes_of_many_pods_are_read_only_for_wide(

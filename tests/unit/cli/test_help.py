@@ -29,7 +29,7 @@ _ALL = [
 @pytest.mark.parametrize(("command", "context"), _ALL)
 def test_no_description_in_a_list_of_commands_is_cut(command: click.Command, context: click.Context) -> None:
     text = command.get_help(context)
-    for repeated in ("[,NAME=QUANTITY...]", "[ARGS]...", "NODE...", "[COMMAND]...", "[JOB]..."):
+    for repeated in ("[,NAME=QUANTITY...]", "[ARGS]...", "NODE...", "[COMMAND]...", "[JOB]...", "[NAME]..."):
         text = text.replace(repeated, "")
     assert "..." not in text
     assert max(map(len, text.splitlines())) <= 80

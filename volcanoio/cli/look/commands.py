@@ -24,15 +24,21 @@ def _listing(command: Callable[..., Any]) -> Callable[..., Any]:
     @output_option
     @watch_option
     @wraps(command)
-    def run(output: str, watch: bool, selector: str, field_selector: str, **given: Any) -> Any:
+    def run(
+        output: str, watch: bool, selector: str, field_selector: str, names: tuple[str, ...] = (), **given: Any
+    ) -> Any:
         from volcanoio.cli.look.listing import Wanted
 
-        return command(wanted=Wanted(output, watch, selector, field_selector), **given)
+        return command(wanted=Wanted(output, watch, selector, field_selector, names), **given)
 
     return run
 
 
+_names = click.argument("names", nargs=-1, metavar="[NAME]...")
+
+
 @click.command(short_help="List jobs: phase, gang, pods, and nodes or why they wait.")
+@_names
 @click.option("-q", "--queue", default="", show_default=False, metavar="NAME", help="Only jobs in this queue.")
 @click.option(
     "--phase", default="", show_default=False, metavar="PHASE", help="Only jobs in this phase, such as Pending."
@@ -40,7 +46,7 @@ def _listing(command: Callable[..., Any]) -> Callable[..., Any]:
 @_listing
 @on_cluster(everywhere=True)
 async def jobs(cluster: Cluster, wanted: Any, queue: str, phase: str) -> None:
-    """List jobs.
+    """List jobs, all or those of these names.
 
     GANG is running and succeeded pods of the minimum; R/P/S/F are running, pending, succeeded and failed pods. The last
     column has the nodes of running pods, and in parentheses the code of the reason why pods wait or the job ended.
@@ -62,11 +68,12 @@ async def job(cluster: Cluster, job: str, output: str) -> None:
 
 
 @click.command(short_help="List queues: state, shares and jobs.")
+@_names
 @click.option("--tree", is_flag=True, help="Show child queues below their parents.")
 @_listing
 @on_cluster(namespaced=False)
 async def queues(cluster: Cluster, wanted: Any, tree: bool) -> None:
-    """List queues.
+    """List queues, all or those of these names.
 
     Amounts are used/deserved/capability, - where none is set. In the bar, # is used, | the deserved amount and g the
     guarantee; its end is the capability, or all nodes. SHARE is the largest used part of the deserved amount of a
@@ -78,11 +85,12 @@ async def queues(cluster: Cluster, wanted: Any, tree: bool) -> None:
 
 
 @click.command(short_help="List nodes: status, and what their pods request.")
+@_names
 @click.option("-s", "--summarize", is_flag=True, help="One row for all nodes of equal status and size.")
 @_listing
 @on_cluster(namespaced=False)
 async def nodes(cluster: Cluster, wanted: Any, summarize: bool) -> None:
-    """List nodes.
+    """List nodes, all or those of these names.
 
     Amounts are what pods on the node request, of what is allocatable. For simulated nodes that fail, see `volcanoio
     node`.

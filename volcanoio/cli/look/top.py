@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from subprocess import DEVNULL
 from typing import ClassVar, TypeAlias
 
 import anyio
@@ -58,7 +59,7 @@ async def explain_waiting(cluster: Cluster, namespace: str, name: str) -> str:
         return f"--context and --as are not passed on; in another terminal: volcanoio why job/{name} -n {namespace}"
     words = [sys.executable, "-m", "volcanoio", "why", f"job/{name}", "-n", namespace]
     words += ["--kubeconfig", str(target.kubeconfig)] if target.kubeconfig is not None else []
-    done = await anyio.run_process(words, check=False)
+    done = await anyio.run_process(words, check=False, stdin=DEVNULL)
     return (done.stdout + done.stderr).decode(errors="replace").rstrip()
 
 
