@@ -62,9 +62,9 @@ async def run_row(there: Plane, row: Row, checkout: Checkout) -> dict[str, Any]:
     transport = HttpTransport(await from_file(there.kubeconfig(HARNESS)))
     client = Client(transport)
     try:
-        await _install(client)
+        await install(client)
         with hollow_nodes(there, row.nodes, NODE) as kubelets, components(there, checkout) as ours:
-            await _until_ready(client, row.nodes)
+            await until_ready(client, row.nodes)
             await asyncio.wait_for(warm_up(client), START_SECONDS)
             await asyncio.sleep(TRAILING_SECONDS)
             servers = {**ours, **there.control.servers, "hollow-nodes": kubelets}
@@ -86,7 +86,7 @@ async def run_row(there: Plane, row: Row, checkout: Checkout) -> dict[str, Any]:
     }
 
 
-async def _install(client: Client) -> None:
+async def install(client: Client) -> None:
     """Install our definitions, and the queues that Volcano's scheduler creates."""
     await install_crds(client.transport)
     for kind in CUSTOM_KINDS:
@@ -100,7 +100,7 @@ async def _install(client: Client) -> None:
             continue
 
 
-async def _until_ready(client: Client, nodes: int) -> None:
+async def until_ready(client: Client, nodes: int) -> None:
     """Return once all nodes are ready."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:

@@ -1,30 +1,38 @@
-"""Whether one scheduler's troubles reach another: `python -m bench.sharing [--samples 100] [--flood 5000]`.
+"""Whether one scheduler's troubles reach another: `python -m bench.sharing [--real] [--samples 100] [--flood 5000]`.
 
-An embedded API server with the nodes of two zones runs in this process, and a scheduler for each zone in a process of
-its own, over HTTPS. A user creates a gang in zone b now and then and waits for its binds: first alone, twice, which
-shows how much the figures vary by themselves; then while the scheduler of zone a has thousands of pods that find no
-room and gets more; then after it was killed. Prints one JSON object with the times from the creation of a gang's last
-pod until each pod is bound. One machine has everything, so a scheduler in trouble also takes processor time from the
-others; `cores` and `load_average` belong to the figures.
+An API server has the nodes of two zones, and a scheduler for each zone runs in a process of its own, over HTTPS. The
+API server is the embedded one, in this process, or with `--real` a control plane of etcd and kube-apiserver (built by
+`make real-apiserver`) with hollow nodes. A user creates a gang in zone b now and then and waits for its binds: first
+alone, twice, which shows how much the figures vary by themselves; then while the scheduler of zone a has thousands of
+pods that find no room and gets more; while it has them still; and after it was killed. Prints one JSON object with
+the times from the creation of a gang's last pod until each pod is bound. One machine has everything, so a scheduler
+in trouble also takes processor time from the others; `cores` and `load_average` belong to the figures. `busy_cores`
+are the processor seconds that each process used per second of a phase.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from bench.machine import machine, software
+from bench.real import NODE, install, until_ready
+from bench.realplane.processes import HARNESS, hollow_nodes, plane, process_cpu_seconds
 from bench.statistics import percentile
+from tests.realcluster.binaries import VERSION
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.kube import kubeconfig
@@ -149,50 +157,119 @@ async def keep_flooding(client: Client) -> None:
         await anyio.sleep(0.2)
 
 
-async def measure(samples: int, flood: int, nodes: int) -> dict[str, Any]:
-    """Measure the three phases."""
-    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
-        options = LocalOptions(nodes=2 * nodes, data=Path(directory), scheduler_name=("unused",))
-        async with LocalCluster(options) as cluster, anyio.create_task_group() as tasks:
-            transport = HttpTransport(await kubeconfig.from_file(cluster.kubeconfig))
-            client = Client(transport)
-            cluster.stop("scheduler")
-            for zone in ("a", "b"):
-                await client.create(kinds.QUEUE, {**QUEUE, "metadata": {"name": zone}})
-            for number in range(2 * nodes):
-                labels = {"metadata": {"labels": {ZONE: "a" if number < nodes else "b"}}}
-                await client.patch(kinds.NODE, f"node-{number}", labels)
-            processes = {zone: stack.enter_context(scheduler(zone, cluster.kubeconfig)) for zone in ("a", "b")}
-            user = User(client)
-            tasks.start_soon(user.watch)
-            await user.measure(max(samples // 10, 1))  # everything is warm
-            figures = {"alone": await user.measure(samples), "alone_again": await user.measure(samples)}
-            for number in range(flood // FLOOD_GANG):
-                await create(client, gang(f"flood-{number}", "a", FLOOD_GANG))
-            async with anyio.create_task_group() as flooding:
-                flooding.start_soon(keep_flooding, client)
-                figures["flooded"] = await user.measure(samples)
-                flooding.cancel_scope.cancel()
-            processes["a"].kill()
-            processes["a"].wait()
-            figures["killed"] = await user.measure(samples)
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster without scheduler, and the process ids of its servers by name."""
+
+    kubeconfig: Path
+    servers: Mapping[str, int]
+
+
+@asynccontextmanager
+async def embedded(directory: Path, nodes: int) -> AsyncIterator[Cluster]:
+    """Run an embedded cluster in this process."""
+    options = LocalOptions(nodes=nodes, data=directory, scheduler_name=("unused",))
+    async with LocalCluster(options) as cluster:
+        cluster.stop("scheduler")
+        yield Cluster(cluster.kubeconfig, {"apiserver and user": os.getpid()})
+
+
+@asynccontextmanager
+async def real(directory: Path, nodes: int) -> AsyncIterator[Cluster]:
+    """Run a real control plane with hollow nodes."""
+    with plane(directory) as there:
+        transport = HttpTransport(await kubeconfig.from_file(there.kubeconfig(HARNESS)))
+        client = Client(transport)
+        await install(client)
+        with hollow_nodes(there, nodes, NODE) as kubelets:
+            await until_ready(client, nodes)
             await transport.aclose()
-            tasks.cancel_scope.cancel()
+            servers = {name: server.pid for name, server in there.control.servers.items()}
+            yield Cluster(there.kubeconfig(HARNESS), {**servers, "hollow-nodes": kubelets.pid, "user": os.getpid()})
+
+
+class Measurement:
+    """Measures phases: what a user waits for, and what each process uses meanwhile."""
+
+    def __init__(self, user: User, processes: Mapping[str, int], samples: int) -> None:
+        self._user = user
+        self._processes = processes
+        self._samples = samples
+
+    async def phase(self) -> dict[str, Any]:
+        """Return the figures of one phase."""
+        since, before = time.monotonic(), {name: _used(pid) for name, pid in self._processes.items()}
+        figures = await self._user.measure(self._samples)
+        seconds = time.monotonic() - since
+        busy = {name: round((_used(pid) - before[name]) / seconds, 2) for name, pid in self._processes.items()}
+        return {**figures, "busy_cores": busy}
+
+
+def _used(pid: int) -> float:
+    """Return the processor seconds of a process, 0 if it has ended."""
+    try:
+        return process_cpu_seconds(pid)
+    except FileNotFoundError:
+        return 0.0
+
+
+async def prepare(client: Client, nodes: int) -> None:
+    """Create the queue of each zone, and put half of the nodes in each."""
+    for zone in ("a", "b"):
+        await client.create(kinds.QUEUE, {**QUEUE, "metadata": {"name": zone}})
+    found = await client.list(kinds.NODE)
+    for number, node in enumerate(found):
+        labels = {"metadata": {"labels": {ZONE: "a" if number < nodes else "b"}}}
+        await client.patch(kinds.NODE, node.metadata.name, labels)
+
+
+async def measure(samples: int, flood: int, nodes: int, *, on_real: bool) -> dict[str, Any]:
+    """Measure the phases."""
+    async with AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        cluster = await stack.enter_async_context((real if on_real else embedded)(directory, 2 * nodes))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        transport = HttpTransport(await kubeconfig.from_file(cluster.kubeconfig))
+        stack.push_async_callback(transport.aclose)
+        client = Client(transport)
+        await prepare(client, nodes)
+        schedulers = {zone: stack.enter_context(scheduler(zone, cluster.kubeconfig)) for zone in ("a", "b")}
+        pids = {f"scheduler {zone}": process.pid for zone, process in schedulers.items()}
+        user = User(client)
+        tasks.start_soon(user.watch)
+        await user.measure(max(samples // 10, 1))  # everything is warm
+        measurement = Measurement(user, {**cluster.servers, **pids}, samples)
+        figures = {"alone": await measurement.phase(), "alone_again": await measurement.phase()}
+        for number in range(flood // FLOOD_GANG):
+            await create(client, gang(f"flood-{number}", "a", FLOOD_GANG))
+        async with anyio.create_task_group() as flooding:
+            flooding.start_soon(keep_flooding, client)
+            figures["flooded"] = await measurement.phase()
+            flooding.cancel_scope.cancel()
+        figures["flood_stands"] = await measurement.phase()
+        schedulers["a"].kill()
+        schedulers["a"].wait()
+        figures["killed"] = await measurement.phase()
+        tasks.cancel_scope.cancel()
     return figures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the figures; returns 1 if a p99 exceeds its tolerance."""
     parser = argparse.ArgumentParser(prog="python -m bench.sharing", description=__doc__)
+    parser.add_argument(
+        "--real", action="store_true", help="on a real control plane instead of the embedded API server"
+    )
     parser.add_argument("--samples", type=int, default=100, help="gangs in each phase")
     parser.add_argument("--flood", type=int, default=5000, help="pods that find no room in the other zone")
     parser.add_argument("--nodes", type=int, default=20, help="nodes of a zone")
     given = parser.parse_args(arguments)
-    phases = anyio.run(measure, given.samples, given.flood, given.nodes)
+    phases = anyio.run(partial(measure, given.samples, given.flood, given.nodes, on_real=given.real))
     alone = phases["alone"]["p99_ms"]
-    ratios = {phase: round(phases[phase]["p99_ms"] / alone, 3) for phase in ("alone_again", "flooded", "killed")}
+    ratios = {phase: round(figures["p99_ms"] / alone, 3) for phase, figures in phases.items() if phase != "alone"}
     figures = {
         "bench": "sharing",
+        "api_server": f"kube-apiserver {VERSION}" if given.real else "embedded",
         "machine": machine(),
         "software": software(),
         "workload": {"samples": given.samples, "gang": GANG, "flood": given.flood, "nodes_per_zone": given.nodes},

@@ -125,6 +125,8 @@ def _job(job: JobInfo) -> dict[str, Any]:
         "written_at": job.status_written_at,
         "said_at": job.reported_at,
         "condition_at": job.condition_at,
+        "pod_reasons_due": job.pod_reasons_due,
+        "pod_reason_delay": job.pod_reason_delay,
         "event_at": job.event_at,
         "event_text": job.event_text,
     }

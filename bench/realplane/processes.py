@@ -80,10 +80,11 @@ def components(there: Plane, checkout: Checkout) -> Iterator[Mapping[str, Server
 
 def cpu_seconds(servers: Mapping[str, Server]) -> dict[str, float]:
     """Return the CPU time that each process has used, user and system."""
-    return {name: _cpu_seconds(server.pid) for name, server in servers.items()}
+    return {name: process_cpu_seconds(server.pid) for name, server in servers.items()}
 
 
-def _cpu_seconds(pid: int) -> float:
+def process_cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used, user and system."""
     after_name = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / _TICKS
 

@@ -309,3 +309,15 @@ def test_kustomize_takes_every_file() -> None:
     root = config_path("deploy").parent
     there = [*sorted(root.glob("crds/*.yaml")), *sorted(root.glob("deploy/*.yaml"))]
     assert listed == [path.relative_to(root).as_posix() for path in there]
+
+
+def test_a_history_has_a_claim_that_both_replicas_mount() -> None:
+    found = manifests("history.enabled=true", "history.rows=5000000", "history.storageClass=nfs")
+    claim = of("PersistentVolumeClaim", found)["volcano-history"]["spec"]
+    assert (claim["accessModes"], claim["storageClassName"]) == (["ReadWriteMany"], "nfs")
+    pods = of("Deployment", found)["volcano-controllers"]["spec"]["template"]["spec"]
+    assert "--history-file=/volcano.history/history.sqlite" in pods["containers"][0]["args"]
+    assert "--history-rows=5000000" in pods["containers"][0]["args"]
+    assert {"name": "history", "persistentVolumeClaim": {"claimName": "volcano-history"}} in pods["volumes"]
+    own = manifests("history.enabled=true", "history.existingClaim=mine")
+    assert not of("PersistentVolumeClaim", own)

@@ -25,7 +25,7 @@ from tests.unit.jobs.driver import spec, task
 from volcanoio.bus.journal import read_journal
 from volcanoio.bus.records import Codec, Decided, EventRecord
 from volcanoio.compose.controllers import default_controllers
-from volcanoio.compose.replay import replay_controllers
+from volcanoio.compose.journals.replay import replay_controllers
 from volcanoio.framework.decisions import Alert, Annotate, Decision
 from volcanoio.framework.effects import CheckEndpoint
 from volcanoio.framework.events import Answered

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -245,37 +245,61 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return f"decision {self.position} of {decided.actor} for {decided.key}: {what}; caused by {causes}"
 
 
+class Position(NamedTuple):
+    """A place between two lines of a journal: the name of a segment, and an offset in bytes; "" is the start."""
+
+    segment: str = ""
+    offset: int = 0
+
+
+START = Position()
+"""The start of a journal."""
+
+
+def read_lines(path: Path, start: Position = START) -> Iterator[tuple[Position, bytes]]:
+    """Yield the lines of a segment, or of all segments of a directory in order, each with the position after it.
+
+    A last line that is not complete (the process writes it, or crashed) is omitted: reading on from the last position
+    yields it later. Raises JournalError.
+    """
+    segments = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    if not segments:
+        raise JournalError(f"{path}: holds no segments (*{SUFFIX}); give the directory a journal was written to")
+    for segment in segments:
+        if (name := segment.name) < start.segment:
+            continue
+        try:
+            with segment.open("rb") as lines:
+                offset = lines.seek(start.offset if name == start.segment else 0)
+                for line in lines:
+                    if not line.endswith(b"\n"):
+                        break
+                    offset += len(line)
+                    yield Position(name, offset), line
+        except OSError as error:
+            msg = f"{segment}: {error.strerror}; give a journal's directory or one of its segments"
+            raise JournalError(msg) from error
+
+
 def read_journal(path: Path, codec: Codec | None = None) -> Iterator[Record]:
     """Yield the records of a segment, or of all segments of a directory in order; raises JournalError.
 
     A last line that was cut short by a crash is left out.
     """
     codec = codec or Codec()
-    if path.is_dir():
-        if not (segments := sorted(path.glob(f"*{SUFFIX}"))):
-            raise JournalError(f"{path}: holds no segments (*{SUFFIX}); give the directory a journal was written to")
-    else:
-        segments = [path]
-    for segment in segments:
-        yield from _read_segment(segment, codec)
-
-
-def _read_segment(path: Path, codec: Codec) -> Iterator[Record]:
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    record = codec.decode(line)
-                except CodecError as error:
-                    raise JournalError(f"{path}, line {number}: {error}; replay the segments before it") from error
-                if isinstance(record, Opened) and record.format != FORMAT:
-                    msg = f"{path}: format {record.format} is not ours ({FORMAT}); use volcanoio {record.version}"
-                    raise JournalError(msg)
-                yield record
-    except OSError as error:
-        raise JournalError(f"{path}: {error.strerror}; give a journal's directory or one of its segments") from error
+    segment, number = "", 0
+    for position, line in read_lines(path):
+        number = number + 1 if position.segment == segment else 1
+        segment = position.segment
+        file = path / segment if path.is_dir() else path
+        try:
+            record = codec.decode(line)
+        except CodecError as error:
+            raise JournalError(f"{file}, line {number}: {error}; replay the segments before it") from error
+        if isinstance(record, Opened) and record.format != FORMAT:
+            msg = f"{file}: format {record.format} is not ours ({FORMAT}); use volcanoio {record.version}"
+            raise JournalError(msg)
+        yield record
 
 
 def compare_decisions(

@@ -313,6 +313,10 @@ FLAGS: tuple[Flag, ...] = (
     Flag("inherit-owner-annotations", BOOL, "true", "PodGroups of pods without a Job take volcano.sh/ annotations "
          "from the pods' owners.", f"controllers {_LOCAL}"),
     Flag("journal", PATH, "", "Record events and decisions in this directory.", f"{_LEADING} {_LOCAL}"),
+    Flag("history-file", PATH, "", "Keep finished jobs in this SQLite file, for `volcanoio history`; `up` has "
+         "one in its data directory.", f"controllers {_LOCAL}"),
+    Flag("history-rows", DEPTH, "200000", "Maximum of jobs in it; the oldest are removed.", f"controllers {_LOCAL}"),
+    Flag("history-age", PERIOD, "2160h", "Time after which jobs are removed from it.", f"controllers {_LOCAL}"),
     # Admission
     Flag("enabled-admission", TEXT, ADMISSION_PATHS, "Paths of the webhooks to serve, separated by commas.",
          "webhooks"),
@@ -345,6 +349,8 @@ FLAGS: tuple[Flag, ...] = (
          _LEADING),
     Flag("healthz-address", ADDRESS, ":11251", "Address of /healthz, /livez and /readyz.", _EVERY),
     Flag("enable-healthz", BOOL, "false", "Serve them.", _EVERY),
+    Flag("answers-address", ADDRESS, "", "Loopback address, such as 127.0.0.1:11252, of /debug/why and "
+         "/debug/snapshot, which `volcanoio why` asks; none if empty.", "scheduler"),
     Flag("ca-cert-file", PATH, "", "CA of clients. With this and the next two flags, endpoints are served by HTTPS.",
          _LEADING),
     Flag("tls-cert-file", PATH, "", "Certificate of these endpoints.", _LEADING),

@@ -21,7 +21,7 @@ from volcanoio.compose.component import (
     EndpointSettings,
     run_until_signal,
 )
-from volcanoio.compose.controllers import ControllerManager, ControllerSettings
+from volcanoio.compose.controllers import ControllerManager, ControllerSettings, history_settings
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
 from volcanoio.compose.webhooks import WebhookManager, WebhookSettings
 from volcanoio.engine.admission.request import AdmissionSettings
@@ -41,6 +41,7 @@ from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, discover
 from volcanoio.runtime.metrics import SERIES_LIMIT, PrometheusProbe
 from volcanoio.runtime.policies.configuration import ConfigurationError
+from volcanoio.runtime.scheduler.answers import is_loopback
 from volcanoio.runtime.webhooks.certificates import CertificateError
 from volcanoio.runtime.webhooks.paths import PathError, Target, parse_paths
 
@@ -115,6 +116,7 @@ def run_controllers(**given: Any) -> int:
             scheduler_names=given["scheduler_name"],
             inherit_owner_annotations=given["inherit_owner_annotations"],
             journal=given["journal"],
+            history=history_settings(given["history_file"], given["history_rows"], given["history_age"]),
         )
 
         def build(transport: Transport, probe: PrometheusProbe, leader: Leadership | None) -> ControllerManager:
@@ -201,6 +203,7 @@ def _component(
         health=given["healthz_address"] if given["enable_healthz"] else None,
         metrics=given[metrics] if given["enable_metrics"] else None,
         profile=given[metrics] if given.get("enable_pprof") else None,
+        answers=_answers_address(given.get("answers_address")),
         tls=tls,
     )
     connection = ConnectionSettings(kubeconfig=given["kubeconfig"], master=given["master"] or "")
@@ -214,6 +217,16 @@ def _component(
         series_limit=given.get("metrics_series_limit", SERIES_LIMIT),
     )
     return connection, settings
+
+
+def _answers_address(address: tuple[str, int] | None) -> tuple[str, int] | None:
+    """Return the address of answers; raises UsageError for one that others can reach."""
+    if address is not None and not is_loopback(address[0]):
+        raise UsageError(
+            f"--answers-address: {address[0] or 'every address'} can be reached by others, and answers need no "
+            "credentials; write 127.0.0.1:PORT, and reach it with kubectl port-forward"
+        )
+    return address
 
 
 def _lease_name(given: dict[str, Any]) -> tuple[str, str]:

@@ -81,6 +81,17 @@ _state_options = options(
 """Where a command reads a state, and what decides about it."""
 
 
+_scheduler_url = click.option(
+    "--scheduler-url",
+    default="",
+    metavar="URL",
+    help="Ask the running scheduler here, such as http://127.0.0.1:11252; by default in the pod that leads.",
+)
+_live = click.option(
+    "--live", is_flag=True, help="Read the state of the running scheduler, what it remembers included."
+)
+
+
 @click.command(short_help="Show what the scheduler would do with a cluster's state, offline.")
 @click.option("--compare", type=_INPUT, metavar="CONF", help="Show what this configuration would do differently.")
 @click.option(
@@ -99,7 +110,23 @@ _state_options = options(
 @click.option(
     "--submit", type=_INPUT, multiple=True, metavar="JOBS", help="Add the PodGroup and pods of the Jobs in this file."
 )
-@click.option("--cycles", type=click.IntRange(min=1), default=1, help="Cycles to run.")
+@click.option(
+    "--until",
+    type=click.Choice(["running", "completed"]),
+    help="Run cycles until the submitted Jobs, or all groups that wait, run or have ended; exit code 1 if they never "
+    "do. Bound pods start at once, evicted ones end and are replaced.",
+)
+@click.option(
+    "--run-time",
+    metavar="DURATION",
+    help="With --until: how long pods run, such as 10m, where the submitted Job has no runningEstimate. Without it "
+    "they do not end.",
+)
+@click.option(
+    "--cycles", type=click.IntRange(min=1), help="Cycles to run; by default 1, and with --until 1000 at most."
+)
+@_live
+@_scheduler_url
 @click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="Output format.")
 @_state_options
 def simulate(**given: Any) -> int:
@@ -120,13 +147,17 @@ def simulate(**given: Any) -> int:
 @click.option(
     "--remedies/--no-remedies", default=True, help="Whether to search what would help; takes most of the time."
 )
+@click.option("--evicted", is_flag=True, help="Show why pods of a job, or a pod, were evicted, and who profits.")
+@click.option("--offline", is_flag=True, help="Do not ask the running scheduler; run one cycle on this machine.")
+@_scheduler_url
 @click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
 @_state_options
 def why(**given: Any) -> int:
     """Show why a job, PodGroup, pod or queue waits: a code, the evidence, and the smallest changes that would help.
 
-    The state of a cluster, or of files, is read and decided once on this machine; nothing is changed. Every change that
-    is listed was tried on a copy of that state.
+    The running scheduler is asked. Where that cannot be, or with -f, --conf or --offline, the state of the cluster or
+    of files is decided once on this machine, and without the rights to read it all, conditions are read. Nothing is
+    changed. Every change that is listed was tried on a copy of the state.
     """
     from volcanoio.cli.offline.why import run_why
 
@@ -147,6 +178,49 @@ def replay(journal: Path, plugins_dir: tuple[Path, ...], controllers_dir: tuple[
     return run_replay(journal, plugins_dir, controllers_dir)
 
 
+@click.command(short_help="Show what happened to a job, from its submission to its end.")
+@click.argument("job", metavar="JOB")
+@click.option("-n", "--namespace", default="default", help="Namespace of the job.")
+@click.option(
+    "--journal", type=_PATH, help="Directory that --journal of `up` wrote; by default the cluster's objects are read."
+)
+@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.option("--each", is_flag=True, help="One line for each pod, with the causes from a journal.")
+@click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
+def timeline(**given: Any) -> int:
+    """Show the timeline of JOB: submitted, admitted, pods bound, started and ended, evictions, restarts, phases.
+
+    From a journal it is exact, with the number of each event, its cycle and its causes, also for jobs that are deleted.
+    From a cluster it shows what its objects, conditions and Events still contain.
+    """
+    from volcanoio.cli.offline.timeline import run_timeline
+
+    return run_timeline(**given)
+
+
+@click.command(short_help="Show finished jobs, also deleted ones: wait, run time, requested and used.")
+@click.option("--since", metavar="TIME", help="Finished since: how long ago as 7d or 36h, or 2026-01-01T00:00:00Z.")
+@click.option("--until", metavar="TIME", help="Finished before then.")
+@click.option("--by", type=click.Choice(["user", "queue", "namespace", "job"]), help="Sum by this.")
+@click.option("-n", "--namespace", default="", help="Only jobs of this namespace.")
+@click.option("--owner", default="", help="Only jobs of this user.")
+@click.option("--queue", default="", help="Only jobs of this queue.")
+@click.option("--name", default="", help="Only jobs of this name.")
+@click.option("--limit", "most", type=click.IntRange(min=1), help="Only the newest so many.")
+@click.option("--file", type=_PATH, help="The controllers' --history-file.")
+@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", help="Output format.")
+def history(**given: Any) -> int:
+    """Show finished jobs, also those that are deleted: owner, queue, wait, run time, requested and used, exit.
+
+    They are read from the file that the controllers keep (--history-file), or that `volcanoio up` has in its data
+    directory.
+    """
+    from volcanoio.cli.offline.history import run_history
+
+    return run_history(**given)
+
+
 @click.group(short_help="Save the state of a cluster, to simulate or explain it elsewhere.")
 def snapshot() -> None:
     """Save the state of a cluster, to simulate or explain it elsewhere."""
@@ -155,14 +229,16 @@ def snapshot() -> None:
 @snapshot.command("save", short_help="Write what the scheduler reads of a cluster to a file.")
 @click.argument("file", type=_PATH, metavar="FILE")
 @click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
-def save_snapshot(file: Path, kubeconfig: Path | None) -> int:
+@_live
+@_scheduler_url
+def save_snapshot(file: Path, kubeconfig: Path | None, live: bool, scheduler_url: str) -> int:
     """Write the objects that the scheduler reads to FILE, as JSON for -f of `simulate` and `why`.
 
     Environments of containers, private keys and managed fields are left out; names, labels and images are not.
     """
     from volcanoio.cli.offline.state_source import run_save
 
-    return run_save(file, kubeconfig)
+    return run_save(file, kubeconfig, live=live, scheduler_url=scheduler_url)
 
 
 @click.group(short_help="Check configurations, and generate files from them.")
@@ -511,8 +587,10 @@ volcanoio.add_command(config)
 volcanoio.add_command(plugin)
 volcanoio.add_command(simulate)
 volcanoio.add_command(why)
+volcanoio.add_command(history)
 volcanoio.add_command(snapshot)
 volcanoio.add_command(replay)
+volcanoio.add_command(timeline)
 
 
 def main() -> None:

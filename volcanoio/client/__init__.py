@@ -1,1 +1,28 @@
-"""The Python API for people who submit jobs."""
+"""The Python API for people who submit jobs: `Client` and `AsyncClient`, which have the same methods.
+
+It may import what compose may; commands and the web page may import it. `client` and `job` have the methods, `blocking`
+makes the synchronous classes of them, `specification` and `shards` make manifests of arguments.
+"""
+
+from volcanoio.client.blocking import Client, Job
+from volcanoio.client.client import AsyncClient
+from volcanoio.client.errors import (
+    ClientError,
+    InvalidJob,
+    JobFailed,
+    JobNotFound,
+    Refused,
+    Timeout,
+    Unreachable,
+    Unschedulable,
+)
+from volcanoio.client.explanation import Reason
+from volcanoio.client.job import AsyncJob, LogLine, Result, Status
+from volcanoio.client.specification import JobOptions, TaskOptions
+from volcanoio.compose.options import LocalOptions
+
+__all__ = [
+    "AsyncClient", "AsyncJob", "Client", "ClientError", "InvalidJob", "Job", "JobFailed", "JobNotFound", "JobOptions",
+    "LocalOptions", "LogLine", "Reason", "Refused", "Result", "Status", "TaskOptions", "Timeout", "Unreachable",
+    "Unschedulable",
+]  # fmt: skip

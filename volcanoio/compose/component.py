@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,8 @@ from volcanoio.kube.transport import RateLimitedTransport, Transport, TransportE
 from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.endpoints import Handler, Health, Profiles, TlsFiles, metrics_handler, serving
 from volcanoio.runtime.metrics import SERIES_LIMIT, PrometheusProbe
+from volcanoio.runtime.scheduler import answers
+from volcanoio.runtime.scheduler.answers import Reply
 
 STUCK_AFTER = 60.0
 """Seconds without progress in a step of the component after which /livez fails."""
@@ -65,6 +67,15 @@ class Dumpable(Protocol):
         ...
 
 
+@runtime_checkable
+class Answering(Protocol):
+    """A process that answers questions."""
+
+    async def respond(self, path: str, query: Mapping[str, str]) -> Reply:
+        """Answer a GET request."""
+        ...
+
+
 Build = Callable[[Transport, PrometheusProbe, Leadership | None], Process]
 
 
@@ -93,6 +104,8 @@ class EndpointSettings:
     health: tuple[str, int] | None = None
     metrics: tuple[str, int] | None = None
     profile: tuple[str, int] | None = None
+    answers: tuple[str, int] | None = None
+    """A loopback address: who may reach it may ask."""
     tls: TlsFiles | None = None
 
 
@@ -189,6 +202,12 @@ class Component:
         if self._settings.dumps is not None and isinstance(self._process, Dumpable):
             await self._process.dump(self._settings.dumps)
 
+    async def _respond(self, path: str, query: Mapping[str, str]) -> Reply:
+        """Have the process answer, if it runs and can."""
+        if isinstance(self._process, Answering):
+            return await self._process.respond(path, query)
+        return Reply(503, b'{"error": "the scheduler is still starting; ask again later"}')
+
     async def _begin(self, process: Process) -> None:
         """Become ready once everything is listed."""
         self._unready = "not everything is listed yet"
@@ -267,6 +286,11 @@ class Component:
                 bound = await stack.enter_async_context(serving(host, port, handlers, tls=tls))
                 self.ports |= dict.fromkeys(handlers, bound)
                 _log.info("endpoints", paths=sorted(handlers), port=bound, https=tls is not None)
+            if given.answers is not None:
+                asked = answers.handlers(self._respond)
+                bound = await stack.enter_async_context(serving(*given.answers, asked))
+                self.ports |= dict.fromkeys(asked, bound)
+                _log.info("answers", paths=sorted(asked), port=bound)
             yield
 
 

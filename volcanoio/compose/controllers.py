@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from volcanoio.bus.event_bus import EventBus
 from volcanoio.bus.records import Codec
-from volcanoio.compose.journals import (
+from volcanoio.compose.journals.recording import (
     CONTROLLER_SOURCE_PREFIX,
     POLICY_INDEXES,
     RUNNING_CONTROLLERS,
@@ -26,6 +27,8 @@ from volcanoio.compose.journals import (
     RecordingExecutor,
     open_journal,
 )
+from volcanoio.engine.hosting.host import Host
+from volcanoio.engine.jobs.controller import NAME as JOBS
 from volcanoio.framework import entrypoints
 from volcanoio.framework.controller import Controller, ControllerContext
 from volcanoio.framework.lifecycle import LifecyclePolicy
@@ -42,6 +45,8 @@ from volcanoio.kube.object_writer import Writable
 from volcanoio.kube.sender import Sender, SendLimits
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
+from volcanoio.runtime.accounting.history_recorder import HistoryRecorder, HistorySettings
+from volcanoio.runtime.accounting.history_store import Limits
 from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOptions
 from volcanoio.runtime.controllers.http_effects import Endpoints
 from volcanoio.runtime.controllers.job_figures import JobFigures
@@ -64,7 +69,7 @@ class ControllerSettings:
     `configuration` is in force; with `require_configuration`, `run` raises ConfigurationError, PluginError or
     MountError then. Changes in `controllers_dirs` and `plugins_dirs` (job plugins) are only logged. `controllers` is
     Volcano's list of controllers to run; see `runtime.controllers.setup`. `scheduler_names` are the schedulers whose
-    pods get PodGroups. `endpoints` None is the network.
+    pods get PodGroups. `history` is the file of finished jobs, None for none. `endpoints` None is the network.
     """
 
     registry: Registry
@@ -81,8 +86,14 @@ class ControllerSettings:
     policies: tuple[LifecyclePolicy, ...] | None = None
     policy_limit: float = 10.0
     journal: Path | None = None
+    history: HistorySettings | None = None
     seed: int = 0
     endpoints: Endpoints | None = None
+
+
+def history_settings(path: Path | None, rows: int, age: float) -> HistorySettings | None:
+    """Return the settings of the history from the flags; `age` is in seconds, `path` None means none."""
+    return None if path is None else HistorySettings(path=path, limits=Limits(rows=rows, age=age))
 
 
 class ControllerSelection(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +168,7 @@ class ControllerManager:
             endpoints=settings.endpoints,
         )
         self.host = ControllerHost(made, bus=self.bus, informers=self.informers, clock=clock, options=options)
-        self._job_figures = JobFigures(self.host.host, Client(transport), probe=probe, clock=clock)
+        self._history, self._job_figures = _reports(settings, self.host.host, Client(transport), clock, probe)
         self._clock, self._probe = clock, probe
         running = replace(running, controllers=self.host.host.controllers)
         self._journal_header = _journal_header(settings, running, policies, Codec(known_kinds(made)))
@@ -177,6 +188,7 @@ class ControllerManager:
         async with (
             open_journal(self._settings.journal, self._journal_header, self.bus, self._clock, self._probe) as journal,
             self.executor,
+            self._history.recording(self.bus) if self._history is not None else nullcontext(),
             anyio.create_task_group() as tasks,
         ):
             if self._settings.policies is None:
@@ -259,6 +271,20 @@ class WorkloadControllers:
         """Return once the primary kinds were listed."""
         await self._started.wait()
         await self._informers.synced()
+
+
+def _reports(
+    settings: ControllerSettings, host: Host, client: Client, clock: Clock, probe: Probe
+) -> tuple[HistoryRecorder | None, JobFigures]:
+    """Return the recorder of finished jobs, None without a file or a job controller, and the metrics of jobs."""
+    recorder = None
+    if settings.history is not None and JOBS in host.controllers:
+        jobs = host[JOBS]
+        recorder = HistoryRecorder(
+            settings.history, lambda key: jobs.objects(key, kinds.POD.resource), clock=clock, probe=probe
+        )
+    listener = None if recorder is None else recorder.add_usage
+    return recorder, JobFigures(host, client, probe=probe, clock=clock, listener=listener)
 
 
 def _journal_header(

@@ -37,6 +37,7 @@ from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.transport import ContentType, Transport
 from volcanoio.localcluster.apiserver import server
 from volcanoio.localcluster.apiserver.apimachinery.clock import ServerClock
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse
 from volcanoio.localcluster.apiserver.authn import credentials
 from volcanoio.localcluster.apiserver.authn.credentials import Identity, load_or_create
 from volcanoio.localcluster.apiserver.http.faults import Faults
@@ -76,6 +77,7 @@ from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, Registry, discover
 from volcanoio.runtime.metrics import PrometheusProbe
 from volcanoio.runtime.policies.configuration import ConfigurationError
+from volcanoio.runtime.scheduler import answers
 
 _OPTION_ERRORS = (DataDirectoryError, PortBusy, NodeResourcesError, PluginError, MountError, OptionError)
 """Errors of packages below for invalid options."""
@@ -157,6 +159,7 @@ class LocalCluster:
         runtimes = await self._process_runtimes(stack, api, directory) if options.run else {}
         logs = ContainerLogs(SimulatedLogs(self.transport, self.clock), runtimes)
         server.install(api, logs=logs, figures=self.probe.render)
+        api.pages.append(self._answer)
         await install_crds(self.transport)
         await self._components(stack, registry, api, shapes, runtimes)
         bound = await self._serve(stack, api, identify, directory / "kubeconfig")
@@ -208,6 +211,15 @@ class LocalCluster:
     def _policies_think(self) -> bool:
         """Return whether a lifecycle policy is running on its thread, or a webhook is being called."""
         return self.controllers.host.busy
+
+    async def _answer(self, request: ApiRequest) -> ApiResponse | None:
+        """Answer questions to the scheduler at the API server; None for any other path."""
+        if request.path not in (answers.WHY, answers.SNAPSHOT):
+            return None
+        query = {name: values[-1] for name, values in request.query.items() if values}
+        reply = await self.scheduler.respond(request.path, query)
+        parts = [] if reply.parts is None else [part async for part in reply.parts]
+        return ApiResponse(reply.status, reply.body or b"".join(parts))
 
     def _unknown_node(self, name: str) -> None:
         """Return the node of a pod if it does not exist and belongs to no other fleet: such pods are collected."""

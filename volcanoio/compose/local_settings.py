@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volcanoio.compose.controllers import ControllerSettings
+from volcanoio.compose.controllers import ControllerSettings, history_settings
 from volcanoio.compose.options import LocalOptions
 from volcanoio.compose.scheduler import SchedulerSettings
 from volcanoio.engine.admission.request import AdmissionSettings
@@ -35,6 +35,7 @@ def controller_settings(
         inherit_owner_annotations=options.inherit_owner_annotations,
         policies=policies,
         journal=options.journal and options.journal / "controllers",
+        history=history_settings(options.history, options.history_rows, options.history_age),
         endpoints=endpoints,
     )
 

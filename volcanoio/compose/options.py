@@ -15,9 +15,12 @@ from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_r
 from volcanoio.localcluster.processes.container_spec import ImageMapError, Images
 from volcanoio.model import names
 from volcanoio.model.validation.dns_names import subdomain_rule
+from volcanoio.runtime.accounting.history_store import Limits
 from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
 from volcanoio.runtime.scheduler.scheduler import DEBOUNCE, PERIOD
 
+HISTORY = "history.sqlite"
+"""The file of finished jobs in a data directory."""
 DEFAULT_RESOURCES = "cpu=8,memory=32Gi,pods=110,ephemeral-storage=100Gi"
 
 
@@ -35,7 +38,8 @@ class LocalOptions:
     Volcano's list of controllers to run, each entry one or several separated by commas; () runs all. `scheduler_name`
     are the names of our scheduler; Jobs without schedulerName get the first. `default_queue` is the queue of PodGroups
     without one, `scope` the part of the cluster that the scheduler acts on (None: all). With
-    `enable_queue_allocated_pods_check` a queue with pods cannot be deleted.
+    `enable_queue_allocated_pods_check` a queue with pods cannot be deleted. Finished jobs are kept in `history_file`,
+    by default in `data` if objects are.
     """
 
     nodes: int = 4
@@ -61,10 +65,20 @@ class LocalOptions:
     max_queue_depth: int = MAX_QUEUE_DEPTH
     enable_queue_allocated_pods_check: bool = False
     journal: Path | None = None
+    history_file: Path | None = None
+    history_rows: int = Limits.rows
+    history_age: float = Limits.age
     debounce: float = DEBOUNCE
     schedule_period: float = PERIOD
     run: bool = False
     run_image: tuple[str, ...] = ()
+
+    @property
+    def history(self) -> Path | None:
+        """The file of finished jobs, None for none."""
+        if self.history_file is None and self.data is not None and not self.memory:
+            return self.data / HISTORY
+        return self.history_file
 
     @classmethod
     def parse(cls, **given: Any) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from volcanoio.bus.event_bus import EventBus
-from volcanoio.compose.journals import (
+from volcanoio.compose.journals.recording import (
     DEFAULT_QUEUE,
     FEATURE_GATES,
     SCHEDULER_NAMES,
@@ -47,6 +47,7 @@ from volcanoio.runtime.loading.configmap_source import ConfigMapKey, from_config
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
 from volcanoio.runtime.metric_catalogue import Component, begin_at_zero
+from volcanoio.runtime.scheduler.answers import Answers, Reply
 from volcanoio.runtime.scheduler.cache_dump import write_dump
 from volcanoio.runtime.scheduler.dispatcher import BindReporter, Writers
 from volcanoio.runtime.scheduler.node_metrics import node_metrics
@@ -149,6 +150,7 @@ class SchedulerProcess:
         self.scheduler = Scheduler(
             bus=self.bus, informers=self.informers, clock=clock, known=self._known, options=self._options(setup)
         )
+        self._answers = Answers(self.scheduler, self.informers, clock)
         self._configured = _journal_configurations(settings, text)
         self._in_use = {
             group: registry.origins(group) for group in (entrypoints.SCHEDULER_PLUGINS, entrypoints.ACTIONS)
@@ -283,6 +285,10 @@ class SchedulerProcess:
             _LOG.error("the cache cannot be written; name a directory with --cache-dump-dir", error=str(error))
             return
         _LOG.info("wrote the cache", file=str(path), **counts)
+
+    async def respond(self, path: str, query: Mapping[str, str]) -> Reply:
+        """Answer a question about what waits, or for a snapshot (`runtime.scheduler.answers`)."""
+        return await self._answers.respond(path, query)
 
     async def drain(self) -> None:
         """Open no further cycle, and return once every bind and eviction has its outcome and no write is in flight."""

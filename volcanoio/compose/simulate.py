@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from volcanoio.compose.state_files import NodeMetrics, State, read_state, usage_facts
+from volcanoio.engine.scheduling.cluster.memory import SchedulerMemory, restore
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import default_text, parse
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.engine.scheduling.offline.remedies import new_queue
+from volcanoio.engine.scheduling.offline.until import Goal, Progress, RunTime, run_until, waiting_groups
 from volcanoio.framework import entrypoints
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -76,22 +78,41 @@ class Simulator:
         wanted = self._profile().watches.union(REQUIRED_RESOURCES)
         self.reads = frozenset(kind for kind in kinds.ALL if kind.resource in wanted)
 
-    def build(self, objects: Sequence[ApiObject], usage: Sequence[NodeMetrics] = ()) -> Offline:
-        """Return a scheduler that has read these objects and that usage of nodes, and has run no cycle yet."""
-        offline = Offline(ClusterState(self.options.state), self._profile(), now=self.now, period=self.options.period)
+    def build(
+        self,
+        objects: Sequence[ApiObject],
+        usage: Sequence[NodeMetrics] = (),
+        memory: SchedulerMemory | None = None,
+    ) -> Offline:
+        """Return a scheduler that has read these objects and that usage of nodes, and has run no cycle yet.
+
+        It continues with the `memory` of a running scheduler, at the time of that.
+        """
+        now = self.now if memory is None or self.options.now is not None else memory.at
+        offline = Offline(ClusterState(self.options.state), self._profile(), now=now, period=self.options.period)
         known = [obj for obj in objects if kinds.of(obj) in self.reads]
         offline.load([*_default_queue(objects, self.options), *known])
         nodes = [obj for obj in objects if isinstance(obj, Node)]
         if (busy := usage_facts(usage, nodes, now=self.now, every=USAGE_INTERVAL)) is not None:
             offline.fold(busy)
+        if memory is not None:
+            restore(offline.state, memory)
         offline.age()
         return offline
 
     def run(self, state: State) -> Offline:
         """Return a scheduler that has read a state and has run the cycles of the options."""
-        offline = self.build(state.objects, state.usage)
+        offline = self.build(state.objects, state.usage, state.memory)
         offline.run(self.options.cycles)
         return offline
+
+    def run_until(
+        self, state: State, goal: Goal, groups: Collection[str], run_time: RunTime
+    ) -> tuple[Offline, Progress]:
+        """Return a scheduler that has run cycles until the groups reached the goal or cannot, and how far they got."""
+        offline = self.build(state.objects, state.usage, state.memory)
+        wanted = groups or waiting_groups(offline)
+        return offline, run_until(offline, goal, wanted, run_time, cycles=self.options.cycles)
 
     def with_configuration(self, text: str | None) -> Simulator:
         """Return a simulator that differs in its configuration alone. Raises as the constructor does."""

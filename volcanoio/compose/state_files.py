@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from volcanoio.engine.scheduling.cluster.memory import MEMORY_KIND, SchedulerMemory, as_decided
 from volcanoio.framework.scheduling.sources import NODE_METRICS, NodeUsage
 from volcanoio.framework.scheduling_events import FactsSaid
 from volcanoio.kube.decoding import without_nulls
@@ -169,13 +170,15 @@ class _Header(msgspec.Struct, rename="camel"):
 class State:
     """The state in files: `objects` in their order, the `usage` of nodes, and what was not read.
 
-    `ignored` counts objects by kind that are not used, `passed` contains files that were skipped.
+    `ignored` counts objects by kind that are not used, `passed` contains files that were skipped. `memory` is that of
+    the running scheduler whose snapshot this is; then its decisions that were in flight are in the objects.
     """
 
     objects: list[ApiObject] = field(default_factory=list)
     usage: list[NodeMetrics] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     passed: list[Path] = field(default_factory=list)
+    memory: SchedulerMemory | None = None
 
 
 def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind]) -> State:
@@ -189,6 +192,9 @@ def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind
         for where, header, item in _items(content, source):
             if header.kind == KIND and header.api_version.startswith(f"{GROUP}/"):
                 state.usage.append(_usage(item, where))
+                continue
+            if header.kind == MEMORY_KIND:
+                state.memory = _memory(item, where)
                 continue
             kind = kinds.named(header.api_version, header.kind)
             if kind is None or kind not in reads:
@@ -205,7 +211,33 @@ def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind
             except QuantityError as error:
                 raise StateError(f"{where}: {title}: {error}") from None
             state.objects.append(obj)
+    if state.memory is not None:
+        state.objects = as_decided(state.objects, state.memory)
     return state
+
+
+def read_configuration(files: Sequence[Path | tuple[str, bytes]]) -> str | None:
+    """Return the configuration of the scheduler whose snapshot one of these files is; None if none is a snapshot.
+
+    Raises StateError.
+    """
+    for source, content in _contents(files, []):
+        if MEMORY_KIND.encode() in content[:200]:
+            where, header, item = next(_items(content, source))
+            if header.kind == MEMORY_KIND:
+                return _memory(item, where).configuration or None
+    return None
+
+
+def _memory(item: Any, where: str) -> SchedulerMemory:
+    """Return the memory of a running scheduler."""
+    try:
+        if isinstance(item, bytes | msgspec.Raw):
+            return msgspec.json.decode(item, type=SchedulerMemory)
+        return msgspec.convert(item, SchedulerMemory)
+    except msgspec.ValidationError as error:
+        msg = f"{where}: {MEMORY_KIND}: {_validation_text(error)}; save the state again with this version"
+        raise StateError(msg) from None
 
 
 def _contents(files: Sequence[Path | tuple[str, bytes]], passed: list[Path]) -> Iterator[tuple[str, bytes]]:

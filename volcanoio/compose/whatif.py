@@ -17,6 +17,7 @@ from volcanoio.engine.admission.jobs import check_content, default_job
 from volcanoio.engine.admission.request import AdmissionSettings, Findings
 from volcanoio.engine.jobs.pods.manifests import build_pod, pod_group_manifest, pod_group_spec
 from volcanoio.engine.scheduling.offline.remedies import another_node
+from volcanoio.engine.scheduling.offline.until import RunTime
 from volcanoio.framework import entrypoints
 from volcanoio.framework.jobpods import priority_class_of
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
@@ -27,7 +28,10 @@ from volcanoio.model.core import Node, NodeStatus, PriorityClass, ResourceList
 from volcanoio.model.documents import load_yaml
 from volcanoio.model.kinds import Kind
 from volcanoio.model.manifests import ManifestError, load_manifests
+from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.quantity import QuantityError
+from volcanoio.model.scheduling import PodGroup
+from volcanoio.model.times import positive_duration
 from volcanoio.runtime.loading.registry import Registry
 
 MOST_NODES = 10_000
@@ -177,7 +181,14 @@ def _keys(change: _FieldChange, field: tuple[str, ...]) -> list[str]:
     return keys
 
 
-def submit(objects: Sequence[ApiObject], text: str, source: str, registry: Registry, created: str) -> list[ApiObject]:
+class Submission(NamedTuple):
+    """The objects with those of submitted Jobs, and the Jobs by the key of their PodGroup."""
+
+    objects: list[ApiObject]
+    jobs: dict[str, Job]
+
+
+def submit(objects: Sequence[ApiObject], text: str, source: str, registry: Registry, created: str) -> Submission:
     """Return the objects, and the PodGroup and all pods of each Job in a YAML or JSON text, created at that time.
 
     The Jobs are checked as admission checks them, but for the rights to their queue. Raises WhatIfError.
@@ -185,16 +196,26 @@ def submit(objects: Sequence[ApiObject], text: str, source: str, registry: Regis
     settings = AdmissionSettings(job_plugins=registry.factories(entrypoints.JOB_PLUGINS))
     priorities = {obj.metadata.name: obj.value for obj in objects if isinstance(obj, PriorityClass)}
     result, known = list(objects), {(kinds.of(obj).resource, obj.metadata.key) for obj in objects}
+    jobs: dict[str, Job] = {}
     try:
         for manifest in load_manifests(text, source):
-            for obj in _objects_of(_job(manifest, source, settings, created), priorities, created):
+            job = _job(manifest, source, settings, created)
+            for obj in _objects_of(job, priorities, created):
+                if isinstance(obj, PodGroup):
+                    jobs[obj.metadata.key] = job
                 if (key := (kinds.of(obj).resource, obj.metadata.key)) in known:
                     raise WhatIfError(f"--submit: {source}: {key[1]} exists in the state; submit another name")
                 known.add(key)
                 result.append(obj)
     except ManifestError as error:
         raise WhatIfError(f"--submit: {error}") from None
-    return result
+    return Submission(result, jobs)
+
+
+def run_times(jobs: Mapping[str, Job], default: float | None) -> RunTime:
+    """Return how long pods run: as their submitted Job estimates, else the default."""
+    estimates = {key: positive_duration(job.spec.running_estimate or "") or default for key, job in jobs.items()}
+    return lambda pod: estimates.get(f"{pod.metadata.namespace}/{pod.metadata.annotations.get(GROUP_NAME)}", default)
 
 
 def _job(manifest: Manifest, source: str, settings: AdmissionSettings, created: str) -> Job:

@@ -17,13 +17,13 @@ def status_patch(kind: Kind, obj: ApiObject, before: msgspec.Struct, after: msgs
     return Patch.of(kind.resource, obj, {"status": change}, at_version=True, subresource="status")
 
 
-def pod_status_patch(pod: Pod, status: Manifest) -> Patch:
+def pod_status_patch(pod: Pod, status: Manifest, *, at_version: bool = False) -> Patch:
     """Return a strategic merge patch of the status of a pod, which merges conditions by type.
 
-    It names the uid: a later pod of the same name is not changed.
+    It names the uid: a later pod of the same name is not changed; with `at_version` no later version of the pod is.
     """
-    content = {"status": status}
-    return Patch.of(kinds.POD.resource, pod, content, subresource="status", type=PatchType.STRATEGIC)
+    options = {"subresource": "status", "type": PatchType.STRATEGIC}
+    return Patch.of(kinds.POD.resource, pod, {"status": status}, at_version=at_version, **options)
 
 
 def with_details(words: str, details: Callable[[], str] | None) -> str:

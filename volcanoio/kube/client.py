@@ -80,13 +80,14 @@ class Client:
         return _manifest(await self._send(requests.delete(kind, namespace, name, options)))
 
     @asynccontextmanager
-    async def watch(
+    async def watch(  # noqa: PLR0913 - the parameters of the request
         self,
         kind: Kind,
         namespace: str = "",
         *,
         resource_version: str = "",
         label_selector: str = "",
+        field_selector: str = "",
         timeout: int = 300,  # noqa: ASYNC109 - it is the server that ends the watch
     ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
         """Watch changes after `resource_version` until the server ends the watch; "" starts with all objects as ADDED.
@@ -97,6 +98,7 @@ class Client:
             "watch": "true",
             "resourceVersion": resource_version,
             "labelSelector": label_selector,
+            "fieldSelector": field_selector,
             "timeoutSeconds": str(timeout),
         }
         try:

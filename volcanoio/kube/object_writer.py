@@ -74,6 +74,13 @@ FILLERS: Mapping[str, Filler] = {"ssh-keypair": ssh_keypair}
 _LOG = structlog.get_logger(__name__)
 _FILLING_THREADS = 2
 
+EXPLANATIONS_IN_FLIGHT = 4
+"""Limit of concurrent patches that only set conditions of pods.
+
+They explain why a pod waits, and thousands may be due at once. The API server's other clients, and this process' own
+changes of PodGroups, would wait behind all that are in flight.
+"""
+
 
 class OwnWrites(Protocol):
     """Receiver of responses to our own writes (`InformerSet`)."""
@@ -115,6 +122,7 @@ class ObjectWriter:
         self._decoders: dict[str, ObjectDecoder] = {}
         self._slots = PatchSlots(self._send_patch, spawn)
         self._fill_limit = anyio.CapacityLimiter(_FILLING_THREADS)
+        self._explaining = asyncio.Semaphore(EXPLANATIONS_IN_FLIGHT)
 
     async def write(self, effect: Create | Patch | Delete) -> tuple[Outcome, list[Observed]]:
         """Carry out one write; returns its outcome and the changes of the caches."""
@@ -162,7 +170,10 @@ class ObjectWriter:
                 resource_version=effect.resource_version,
             ),
         )
-        return await self._sender.send(request)
+        if not _only_explains(effect):
+            return await self._sender.send(request)
+        async with self._explaining:
+            return await self._sender.send(request)
 
     async def _create(self, kind: Kind, effect: Create) -> Outcome:
         manifest = effect.manifest
@@ -205,6 +216,15 @@ class ObjectWriter:
         if gone or status_of(body) or not _terminating(body):
             return outcome, self._own.observe_own_delete(kind.resource, *where, effect.uid)
         return outcome, self._own.observe_own(kind.resource, body)
+
+
+def _only_explains(effect: Patch) -> bool:
+    """Return whether a patch sets conditions of a pod, and nothing else."""
+    return (
+        effect.resource == kinds.POD.resource
+        and effect.subresource == "status"
+        and (effect.patch.keys() == {"status"} and effect.patch["status"].keys() == {"conditions"})
+    )
 
 
 class _OwnedObject(msgspec.Struct, frozen=True):

@@ -92,6 +92,8 @@ ALERTS = "volcanoio.dev/alerts"
 """Alerts that were raised, in `status.controlledResources`."""
 POLICIES = "volcanoio.dev/policies"
 """An annotation of Jobs: the lifecycle policies of this job, in addition to the configured ones."""
+CREATOR = "volcanoio.dev/creator"
+"""An annotation of Jobs: the user who created the Job, as the API server names it to the admission."""
 POLICY_ARGUMENTS = "policy-arguments.volcanoio.dev/"
 """An annotation of Jobs, followed by a policy's name: that policy's arguments for this job."""
 

@@ -62,6 +62,11 @@ class Request(Protocol):
         """The stored object; None for CREATE."""
         ...
 
+    @property
+    def user(self) -> str:
+        """The name of the author."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -116,6 +121,7 @@ def _review_request(request: Request) -> ReviewRequest:
         namespace=request.namespace,
         object=request.object,
         old=request.old,
+        username=request.user,
     )
 
 

@@ -334,6 +334,23 @@ _CONTROLLERS = (
         CONTROLLERS,
         known={"result": ("delivered", "failed")},
     ),
+    Metric("volcanoio_history_jobs_total", COUNTER, "finished jobs written to --history-file", (), CONTROLLERS),
+    Metric("volcanoio_history_waiting_jobs", GAUGE, "finished jobs that could not be written yet", (), CONTROLLERS),
+    Metric(
+        "volcanoio_history_dropped_total",
+        COUNTER,
+        "finished jobs that are missing in --history-file, because it could not be written for too long",
+        (),
+        CONTROLLERS,
+    ),
+    Metric(
+        "volcanoio_history_errors_total",
+        COUNTER,
+        "failures of --history-file: it is corrupt (and set aside), of a newer schema, or cannot be written",
+        ("reason",),
+        CONTROLLERS,
+        known={"reason": ("corrupt", "schema", "write")},
+    ),
 )
 _RESULTS = {"result": ("success", "failure")}
 _RELOADS = tuple(

@@ -12,8 +12,8 @@ from tests.state_dump import state_dump as cluster_snapshot
 from volcanoio.bus.journal import Run, cause_chain, first_difference, read_runs
 from volcanoio.bus.records import Codec
 from volcanoio.compose.controllers import ControllerManager
+from volcanoio.compose.journals.replay import rerun_controllers, rerun_scheduler
 from volcanoio.compose.local import LocalCluster
-from volcanoio.compose.replay import rerun_controllers, rerun_scheduler
 from volcanoio.compose.scheduler import SchedulerProcess
 from volcanoio.engine.hosting.host import snapshot as host_snapshot
 from volcanoio.framework.events import Event, Observed

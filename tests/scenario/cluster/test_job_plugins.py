@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.scenario.cluster.containers import environment, files, read
 from tests.scenario.cluster.harness import Cluster, cluster
 from volcanoio.kube.errors import ApiError
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import ConfigMap, Secret
-from volcanoio.model.kinds import Kind
 
 LIMIT = 256 * 1024
 
@@ -42,44 +42,6 @@ async def submit(c: Cluster, name: str, plugins: dict[str, list[str]], *tasks: M
     job = {"minAvailable": replicas, "schedulerName": "volcano", "plugins": plugins, "tasks": [*tasks], **spec}
     manifest = {"apiVersion": kinds.JOB.api_version, "kind": "Job", "metadata": {"name": name}, "spec": job}
     return await c.create(manifest)
-
-
-async def read(c: Cluster, kind: Kind, name: str) -> Manifest:
-    return await c.client.get_raw(kind, name, "default")
-
-
-async def environment(c: Cluster, pod: str, of: str = "main") -> dict[str, str]:
-    """The variables of a container as it would see them: those from ConfigMaps looked up, of a name the last."""
-    spec = (await read(c, kinds.POD, pod))["spec"]
-    found = {}
-    wanted = next(each for each in (*spec["containers"], *spec["initContainers"]) if each["name"] == of)
-    for variable in wanted.get("env") or ():
-        source = variable.get("valueFrom", {}).get("configMapKeyRef")
-        if source is None:
-            found[variable["name"]] = variable.get("value", "")
-        else:
-            found[variable["name"]] = (await read(c, kinds.CONFIG_MAP, source["name"]))["data"][source["key"]]
-    return found
-
-
-async def files(c: Cluster, pod: str, of: str = "main") -> dict[str, str]:
-    """The files that a container has of ConfigMaps and Secrets, by path."""
-    spec = (await read(c, kinds.POD, pod))["spec"]
-    volumes = {each["name"]: each for each in spec["volumes"]}
-    wanted = next(each for each in (*spec["containers"], *spec["initContainers"]) if each["name"] == of)
-    found: dict[str, str] = {}
-    for mount in wanted["volumeMounts"]:
-        held: dict[str, str] = {}
-        for source in volumes[mount["name"]].get("projected", {}).get("sources") or (volumes[mount["name"]],):
-            if "configMap" in source:
-                held |= (await read(c, kinds.CONFIG_MAP, source["configMap"]["name"]))["data"]
-            elif "secret" in source:
-                data = (await read(c, kinds.SECRET, source["secret"]["secretName"]))["data"]
-                items = {each["key"]: each["path"] for each in source["secret"]["items"]}
-                held |= {path: base64.b64decode(data[key]).decode() for key, path in items.items()}
-        inside = f"{mount['subPath']}/" if "subPath" in mount else ""
-        found |= {f"{mount['mountPath']}/{name.removeprefix(inside)}": text for name, text in held.items()}
-    return {path: text for path, text in found.items() if not path.startswith("/var/run/secrets")}
 
 
 async def test_env_svc_and_ssh() -> None:

@@ -15,7 +15,7 @@ from tests.commands import run as run_command
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from tests.scenario.cluster.journals import texts
 from volcanoio.bus.journal import Difference, JournalError, read_runs
-from volcanoio.compose.replay import replay_controllers, replay_scheduler
+from volcanoio.compose.journals.replay import replay_controllers, replay_scheduler
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.framework import entrypoints
 from volcanoio.framework.events import Observed

@@ -77,7 +77,8 @@ async def test_a_gang_of_high_priority_runs_and_its_victims_come_back(tmp_path: 
         assert len(witness.nominated) == 2
         assert all(witness.nodes[uid] == node for uid, node in witness.nominated.items())
         assert any(
-            event.message == "Pod is evicted, because of preempt" for event in await c.events("low-task-3", "Evict")
+            event.message.startswith("Pod is evicted, because of preempt (for default/urgent-")
+            for event in await c.events("low-task-3", "Evict")
         )
         await c.job("urgent", "Completed")
         jobs = await c.until(

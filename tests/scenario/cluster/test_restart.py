@@ -18,9 +18,9 @@ from tests.commands import Command, run_aside
 from tests.scenario.cluster.harness import cluster, job_manifest
 from volcanoio.bus.journal import read_runs
 from volcanoio.compose.controllers import ControllerManager
+from volcanoio.compose.journals.replay import replay_controllers, replay_scheduler
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
-from volcanoio.compose.replay import replay_controllers, replay_scheduler
 from volcanoio.compose.scheduler import SchedulerProcess
 from volcanoio.kube import kubeconfig
 from volcanoio.kube.client import Client

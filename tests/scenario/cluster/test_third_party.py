@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from volcanoio.compose.replay import replay_controllers
+from volcanoio.compose.journals.replay import replay_controllers
 from volcanoio.model import kinds
 from volcanoio.model.custom import custom_kind
 from volcanoio.runtime.loading.registry import discover

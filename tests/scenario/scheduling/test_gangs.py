@@ -69,6 +69,7 @@ def test_no_pod_of_a_gang_that_does_not_fit_is_bound_and_the_reason_counts_the_n
     text = (
         "3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable."
         " Origin reason is p-0: 0/4 nodes are unavailable: 4 Insufficient cpu."
+        " (LargerThanAnyNode: a pod requests more than any node has that it may run on)"
     )
     assert world.condition("pg") == ("Unschedulable", "NotEnoughResources", text)
     assert world.group("pg").status.conditions[-1].status == "True"
@@ -102,6 +103,7 @@ def test_the_reason_distinguishes_tasks_that_found_a_node_from_those_that_did_no
     assert world.group("pg").status.conditions[0].message == (
         "1/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable;"
         f" Pending: 1 Unschedulable, 2 Schedulable. Origin reason is p-2: {why}"
+        " (InsufficientResource: the nodes that a pod may run on are in use)"
     )
     hint = "Pod ns/p-0 can possibly be assigned to n1, once minAvailable is satisfied"
     assert ("p-0", "FailedScheduling", hint) in world.recorded

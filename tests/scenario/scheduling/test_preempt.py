@@ -343,7 +343,11 @@ def test_an_eviction_is_recorded_as_events_and_the_preemptor_is_nominated() -> N
     world = preemption_world(*FULL, *NEW)
     world.cycle()
     assert ("old", "Evict", "preempt") in world.recorded
-    assert ("old-3", "Evict", "Pod is evicted, because of preempt") in world.recorded
+    assert (
+        "old-3",
+        "Evict",
+        "Pod is evicted, because of preempt (for ns/new in queue default, priority 1000)",
+    ) in world.recorded
     assert len([one for one in world.last if isinstance(one, Record) and one.reason == "Evict"]) == 2
     (patch,) = [
         one for one in world.last if isinstance(one, Patch) and "nominatedNodeName" in one.patch.get("status", {})

@@ -232,3 +232,64 @@ def test_without_enqueue_plugins_the_origin_of_the_reason_is_the_queue_without_r
             "Origin reason is queue small has no room left for 1 of its tasks"
             f" (queue small: needs cpu 2, in use 1, {limit})"
         )
+
+
+def test_pods_whose_reason_keeps_changing_are_written_ever_less_often() -> None:
+    """A busy cluster finds room for another number of pods of a gang in each cycle."""
+    world = World(node("n1", cpu="8"), group("gang", 9), *pods("p", 9, "gang", cpu="1"))
+    written: list[int] = []
+    for second in range(240):
+        other = pods("other", 1, "other", cpu=str(1 + second % 2), on="n1", phase="Running")[0]
+        other["metadata"]["uid"] = other["metadata"]["name"] = f"other-{second}"
+        world.put(other)
+        world.run()
+        world.remove(kinds.POD, f"ns/other-{second}")
+        written.append(sum(isinstance(each, Patch) and each.name.startswith("p-") for each in world.decisions))
+    minute = written[59], written[119] - written[59], written[239] - written[119]
+    assert written[1] >= 9, "each pod has a reason once its wait has lasted"
+    assert minute[0] <= 9 + 8, "not one write in each cycle"
+    assert minute[2] <= 3, "about one in a minute in the end"
+
+
+def test_the_last_reason_of_a_pod_is_written_once_it_stays() -> None:
+    world = World(node("n1", cpu="8"), group("gang", 9), *pods("p", 9, "gang", cpu="1"))
+    for second in range(30):
+        other = pods("other", 1, "other", cpu=str(1 + second % 2), on="n1", phase="Running")[0]
+        other["metadata"]["uid"] = other["metadata"]["name"] = f"other-{second}"
+        world.put(other)
+        world.run()
+        world.remove(kinds.POD, f"ns/other-{second}")
+    world.run(120)
+    reasons = sorted(world.pod(f"p-{at}").status.conditions[0].reason for at in range(9))
+    assert reasons == ["Schedulable"] * 8 + ["Unschedulable"]
+
+
+def test_the_reason_of_a_pod_is_not_written_to_a_later_version_of_it() -> None:
+    """It may be sent after the pod was bound."""
+    world = World(node("n1"), group("gang", 1), *pods("p", 1, "gang", cpu="99"))
+    seen = world.pod("p-0").metadata.resource_version
+    world.run(3)
+    (patch,) = [each for each in world.decisions if isinstance(each, Patch) and each.name == "p-0"]
+    assert patch.resource_version == seen
+
+
+def test_our_sentence_follows_volcanos_text_and_changes_with_the_code_alone() -> None:
+    cluster = (node("n0", cpu="4"), node("n1", cpu="4"), group("g", 1, phase="Inqueue"), *pods("g", 1, "g", cpu="3"))
+    world = World(*cluster, conf=ALLOCATE.replace("PLUGIN", "nodeorder"))
+    for manifest in (*running_gang("a", 2, on="n0"), *running_gang("b", 3, on="n1")):
+        world.put(manifest)
+    world.run(2)
+    meaning = "(InsufficientResource: the nodes that a pod may run on are in use)"
+    assert why(world, "g") == ("NotEnoughResources", why(world, "g")[1])
+    assert why(world, "g")[1].endswith(f"0/2 nodes are unavailable: 2 Insufficient cpu. {meaning}")
+    before = len(writes(world, "g"))
+    world.remove(kinds.POD, "ns/b-0")  # enough is free in all now, but not on one node
+    world.run(2)
+    world.now += 2 * REPEAT_SECONDS
+    world.run(2)
+    assert len(writes(world, "g")) == before
+    world.put(node("n0", cpu="2"))
+    world.put(node("n1", cpu="2"))
+    world.now += 2 * REPEAT_SECONDS
+    world.run(2)
+    assert why(world, "g")[1].endswith("(LargerThanAnyNode: a pod requests more than any node has that it may run on)")

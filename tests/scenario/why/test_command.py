@@ -160,7 +160,7 @@ async def test_a_running_cluster_is_asked_and_saved(tmp_path: Path) -> None:
         await c.job("wide", "Pending")
         await c.job("narrow", "Running")
         environment = {"KUBECONFIG": str(c.local.kubeconfig), "PATH": "", "HOME": "/nonexistent"}
-        done = await run_aside("why", "wide", program="volcanoio", environment=environment)
+        done = await run_aside("why", "wide", "--offline", program="volcanoio", environment=environment)
         assert done.code == 0, done.err
         assert "default/wide-" in done.out
         assert "ClusterInsufficient" in done.out

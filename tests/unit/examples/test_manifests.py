@@ -18,6 +18,8 @@ from volcanoio.model.kinds import JOB, POD, named
 from volcanoio.model.packaged import config_path
 
 FILES = sorted(config_path("examples").rglob("*.yaml"))
+FOREIGN = {"tenant", "integrations"}
+"""Directories with namespaces, rights and policies, and with objects of other projects' operators."""
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
@@ -31,7 +33,7 @@ def test_each_file_has_a_comment_and_known_objects(path: Path) -> None:
     assert "# Run: " in text
     for document in documents(path):
         kind = named(document["apiVersion"], document["kind"])
-        assert kind is not None or path.parent.name == "tenant"  # namespaces, rights and policies
+        assert kind is not None or FOREIGN & {path.parent.name, path.parent.parent.name}
         if kind is not None:
             msgspec.convert(document, kind.type)
 
@@ -68,6 +70,16 @@ def test_tensorflow_shell_builds_valid_tf_config(tmp_path: Path, ending: str, ta
     }
 
 
+def test_every_integration_is_applied_by_a_test() -> None:
+    """Their tests name directory and file; see tests/scenario/integrations."""
+    directory = Path(__file__).parents[2] / "scenario" / "integrations"
+    written = "".join(path.read_text() for path in directory.glob("test_*.py"))
+    files = list(config_path("examples", "integrations").rglob("*.*"))
+    assert files
+    assert [str(path) for path in files if f'"{path.name}"' not in written] == []
+    assert {path.parent.name for path in files if f'"{path.parent.name}"' not in written} == set()
+
+
 def test_unquoted_star_is_a_yaml_error() -> None:
     text = config_path("examples", "04-restart-any.yaml").read_text(encoding="utf-8")
     with pytest.raises(yaml.YAMLError):
@@ -90,7 +102,7 @@ def test_jobs_decode_to_the_values_of_their_description() -> None:
         document["metadata"]["name"]: msgspec.convert(document, Job)
         for path in FILES
         for document in documents(path)
-        if document["kind"] == JOB.kind
+        if document["kind"] == JOB.kind and path.parent.parent.name != "integrations"
     }
     assert {name: (job.spec.min_available, [t.replicas for t in job.spec.tasks]) for name, job in jobs.items()} == {
         "nginx": (3, [6]),

@@ -27,6 +27,7 @@ from volcanoio.framework.events import EffectFailed, EffectSucceeded, Event, Obs
 from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
 from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.informer import InformerSet
+from volcanoio.kube.object_writer import EXPLANATIONS_IN_FLIGHT
 from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.base import ObjectReference
@@ -294,3 +295,31 @@ async def test_a_stage_of_thousands_is_carried_out_whole_by_a_few_tasks() -> Non
     assert len(bench.transport.calls) == len(writes)
     assert [word for word in words if word.startswith("failed")] == ["failed 7: 422 Invalid dropped (2000,)"]
     assert sum(word.startswith("done") for word in words) == len(writes) - 1
+
+
+async def test_other_patches_pass_those_that_explain_why_pods_wait() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    waiting = [
+        Patch(
+            id=number, resource=PODS, namespace="ns", name=f"p-{number}", subresource="status",
+            patch={"status": {"conditions": [condition]}},
+        )
+        for number in range(1, 101)
+    ]  # fmt: skip
+    nomination = Patch(
+        id=101, resource=PODS, namespace="ns", name="p-100", subresource="status",
+        patch={"status": {"nominatedNodeName": "n1"}},
+    )  # fmt: skip
+    bench = Bench({})
+    bench.hold = {number: asyncio.Event() for number in range(1, EXPLANATIONS_IN_FLIGHT + 1)}
+    async with bench.running() as executor:
+        for each in waiting[:-1]:
+            executor.submit("scheduler", each.name, ((each,),))
+        await until(lambda: len(bench.transport.calls) == EXPLANATIONS_IN_FLIGHT)
+        executor.submit("scheduler", "ns/p-100", ((nomination,),))
+        await until(lambda: bool(bench.events))
+        assert [word(event) for event in bench.events if isinstance(event, EffectSucceeded)] == ["done 101"]
+        for held in bench.hold.values():
+            held.set()
+        await until(lambda: not executor.steps_under_way)
+    assert len(bench.transport.calls) == 100

@@ -185,6 +185,7 @@ def test_printer_columns_and_subresources() -> None:
             ("RUNNINGS", ".status.running", 0),
             ("AGE", ".metadata.creationTimestamp", 0),
             ("QUEUE", ".spec.queue", 1),
+            ("WHY", ".status.state.message", 1),
         ],
         "CronJob": [
             ("SCHEDULE", ".spec.schedule", 0),

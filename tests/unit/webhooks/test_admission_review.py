@@ -44,6 +44,7 @@ def test_a_request_is_decoded() -> None:
         name="j",
         namespace="ns",
         object={"spec": {"queue": "q"}},
+        username="alice",
     )
     user = User(username="alice", groups=("a", "system:authenticated"), extra={"x": ("y",)})
     assert admission_review.decode(body()) == DecodedReview("u1", asked, user)

@@ -61,6 +61,7 @@ async def test_jobs_mutate() -> None:
     async with hooks(SETTINGS) as server:
         response = await server.review("/jobs/mutate", kinds.JOB, job(plugins={"mpi": []}))
         assert patch_of(response) == [
+            {"op": "add", "path": "/metadata/annotations", "value": {"volcanoio.dev/creator": "alice"}},
             {"op": "add", "path": "/spec/maxRetry", "value": 3},
             {"op": "add", "path": "/spec/minAvailable", "value": 2},
             {"op": "add", "path": "/spec/plugins/ssh", "value": []},

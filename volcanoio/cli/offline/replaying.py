@@ -8,7 +8,7 @@ from pathlib import Path
 from volcanoio.bus.journal import Difference, JournalError
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
 from volcanoio.compose.gc_tuning import tune_garbage_collector
-from volcanoio.compose.replay import replay_controllers, replay_scheduler
+from volcanoio.compose.journals.replay import replay_controllers, replay_scheduler
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, discover

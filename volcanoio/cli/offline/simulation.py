@@ -5,20 +5,22 @@ printed as one line.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from volcanoio.cli.offline.state_source import command_errors, option_text, read_source, text_of
-from volcanoio.cli.terminal import ExitCode, fitted_columns
+from volcanoio.cli.offline.state_source import command_errors, live_state, option_text, read_source, text_of
+from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
-from volcanoio.compose.whatif import Changes, submit
+from volcanoio.compose.whatif import Changes, run_times, submit
 from volcanoio.engine.scheduling.offline.offline import Offline
+from volcanoio.engine.scheduling.offline.until import Goal, Progress
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
-from volcanoio.model.times import rfc3339
+from volcanoio.model.batch import Job
+from volcanoio.model.times import positive_duration, rfc3339
 
 T = TypeVar("T")
 
@@ -54,14 +56,26 @@ def run_simulate(
     """Simulate and print; returns the exit code. Raises CommandError."""
     tune_garbage_collector()
     output, add_nodes, set_fields = given.pop("output"), given.pop("add_nodes"), given.pop("set_fields")
-    submitted = given.pop("submit")
+    submitted, live, url = given.pop("submit"), given.pop("live"), given.pop("scheduler_url")
+    seconds = _run_time(given.pop("run_time"), given["until"])
+    if (live or url) and files:
+        raise UsageError("--live: the state is that of a running scheduler; leave -f out")
+    if given["until"] and compare is not None:
+        raise UsageError("--until: it cannot be compared; run it with each --conf")
+    sources = [live_state(kubeconfig, url, given["scheduler_name"][0])] if live or url else files
+    jobs: dict[str, Job] = {}
     with command_errors(conf):
         changes = Changes.parse(add_nodes, set_fields)
-        simulator, state = read_source(files, kubeconfig, conf, given, compare=compare)
+        simulator, state = read_source(sources, kubeconfig, conf, given, compare=compare)
         state.objects = changes.apply(state.objects)
         for path in submitted:
             text = option_text("--submit", path, "a file with Jobs")
-            state.objects = submit(state.objects, text, str(path), simulator.registry, rfc3339(simulator.now))
+            made = submit(state.objects, text, str(path), simulator.registry, rfc3339(simulator.now))
+            state.objects = made.objects
+            jobs |= made.jobs
+        if given["until"]:
+            offline, progress = simulator.run_until(state, Goal(given["until"]), jobs, run_times(jobs, seconds))
+            return _show_progress(output, offline, progress)
         offline = simulator.run(state)
     other = None
     if compare is not None:
@@ -74,6 +88,52 @@ def run_simulate(
     else:
         print(table(offline) if other is None else comparison(offline, other, conf, compare), flush=True)
     return ExitCode.OK
+
+
+def _run_time(text: str | None, until: str | None) -> float | None:
+    """Return the value of --run-time in seconds; raises UsageError."""
+    if text is None:
+        return None
+    if until is None:
+        raise UsageError("--run-time: without --until no pod runs; give --until running or --until completed")
+    if (seconds := positive_duration(text)) is None:
+        raise UsageError(f'--run-time: "{text}" is not a duration above 0; write one such as 90s, 10m or 1h30m')
+    return seconds
+
+
+def _show_progress(output: str, offline: Offline, progress: Progress) -> int:
+    """Print how far the groups got; returns the exit code."""
+    if output == "json":
+        shown = {"until": progress, **msgspec.to_builtins(offline.outcome())}
+        print(msgspec.json.encode(shown).decode(), flush=True)
+    else:
+        print("\n\n".join(["\n".join(_progress_lines(progress)), table(offline)]), flush=True)
+    return ExitCode.OK if progress.is_reached else ExitCode.JOB_FAILED
+
+
+def _progress_lines(progress: Progress) -> Iterator[str]:
+    done = "runs" if progress.goal is Goal.RUNNING else "has completed"
+    if not progress.groups:
+        yield "no group waits"
+    for group in progress.groups:
+        if group.after is not None:
+            yield f"{group.target} {done} after {_spoken(group.after)} ({pluralize(group.cycles, 'cycle')})"
+            continue
+        verb = "never " if progress.is_stable else ""
+        limit = "" if progress.is_stable else f" within {pluralize(progress.cycles, 'cycle')}"
+        verbs = f"{verb}runs" if progress.goal is Goal.RUNNING else f"{verb}completes"
+        reason = f": {group.code}: {group.message}" if group.code else ""
+        if not group.code and progress.goal is Goal.COMPLETED:
+            reason = ": its pods run and do not end; give their --run-time"
+        yield f"{group.target} {verbs if progress.is_stable else f'is not {progress.goal.value}'}{limit}{reason}"
+
+
+def _spoken(seconds: float) -> str:
+    """Return a time as people write it; the cycles of a second each make it no more exact."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if number]
+    return "".join(parts) or "0s"
 
 
 def comparison(before: Offline, after: Offline, conf: Path | None, compare: Path | None) -> str:

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 import msgspec
 
 from volcanoio.bus.redaction import redact
 from volcanoio.cli.componentflags import SchedulerFlags
-from volcanoio.cli.connection import connected, reporting_api_errors
+from volcanoio.cli.connection import connected, find_kubeconfigs, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
+from volcanoio.compose.live.running_scheduler import (
+    RunningScheduler,
+    SchedulerUnavailableError,
+    scheduler_at,
+    scheduler_of,
+)
 from volcanoio.compose.simulate import SimulateOptions, Simulator, notes
-from volcanoio.compose.state_files import State, StateError, read_state
+from volcanoio.compose.state_files import State, StateError, read_configuration, read_state
 from volcanoio.compose.whatif import WhatIfError
 from volcanoio.engine.scheduling.cluster.state import StateOptions
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
+from volcanoio.engine.scheduling.offline.until import MAX_CYCLES
 from volcanoio.framework.arguments import pluralize
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import Forbidden, NotFound
@@ -31,6 +38,7 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.core import ConfigMap
 from volcanoio.model.documents import read_text
 from volcanoio.model.kinds import Kind
+from volcanoio.model.names import SCHEDULER_NAME
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError
 
@@ -40,8 +48,48 @@ NAMESPACE, CONFIG_MAP, KEY = "volcano-system", "volcano-scheduler-configmap", "v
 """Where an installed scheduler has its configuration."""
 
 
+Source: TypeAlias = Path | tuple[str, bytes]
+"""A file, or the name of something else and its content."""
+
+
+@asynccontextmanager
+async def asking(kubeconfig: Path | None, url: str, lease: str) -> AsyncIterator[RunningScheduler]:
+    """Reach the running scheduler, at a URL or in the cluster.
+
+    Raises SchedulerUnavailableError, and CommandError without a cluster.
+    """
+    if url:
+        async with scheduler_at(url) as scheduler:
+            yield scheduler
+        return
+    paths = find_kubeconfigs(kubeconfig)
+    async with (
+        connected(kubeconfig) as client,
+        scheduler_of(client.transport, lease=lease, kubeconfigs=paths) as scheduler,
+    ):
+        yield scheduler
+
+
+def live_state(kubeconfig: Path | None, url: str, lease: str) -> tuple[str, bytes]:
+    """Return the snapshot of the running scheduler, as a source with its name. Raises CommandError."""
+
+    async def read() -> bytes:
+        async with asking(kubeconfig, url, lease) as scheduler:
+            return await scheduler.snapshot()
+
+    try:
+        return "the running scheduler", anyio.run(read)
+    except SchedulerUnavailableError as error:
+        raise unavailable(error) from None
+
+
+def unavailable(error: SchedulerUnavailableError) -> CommandError:
+    """Return the error of a command that needs the running scheduler."""
+    return CommandError(f"the running scheduler cannot be asked: {error}", ExitCode.UNREACHABLE)
+
+
 def read_source(
-    files: Sequence[Path],
+    files: Sequence[Source],
     kubeconfig: Path | None,
     conf: Path | None,
     given: dict[str, Any],
@@ -65,6 +113,8 @@ def read_source(
         return simulator.reads | other.reads
 
     if files:
+        if configuration is None and (in_force := read_configuration(options.files)) is not None:
+            options = replace(options, configuration=in_force)
         simulator = Simulator(options)
         state = read_state(options.files, reads(simulator))
         print_notes(conf, simulator.warnings, (*said, *notes(state, options)))
@@ -90,15 +140,21 @@ SNAPSHOT_KINDS = (
 """Kinds that our plugins read in any configuration."""
 
 
-def run_save(target: Path, kubeconfig: Path | None) -> int:
+def run_save(target: Path, kubeconfig: Path | None, *, live: bool, scheduler_url: str) -> int:
     """Write the objects of a cluster that the scheduler reads to a file; returns the exit code. Raises CommandError."""
+    if live or scheduler_url:
+        _, snapshot = live_state(kubeconfig, scheduler_url, SCHEDULER_NAME)
+        return _save(target, [redact(item) for item in msgspec.json.decode(snapshot)["items"]])
 
     async def read() -> list[Manifest]:
         async with connected(kubeconfig) as client:
             with reporting_api_errors():
                 return await _manifests(client, SNAPSHOT_KINDS)
 
-    items = anyio.run(read)
+    return _save(target, anyio.run(read))
+
+
+def _save(target: Path, items: Sequence[Manifest]) -> int:
     content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
     try:
         target.write_bytes(content)
@@ -161,14 +217,14 @@ async def _list_all(
 
 
 def options_of(
-    given: dict[str, Any], *, files: Sequence[Path], configuration: str | None
+    given: dict[str, Any], *, files: Sequence[Source], configuration: str | None
 ) -> tuple[SimulateOptions, tuple[str, ...]]:
     """Return the options from the command's flags, and notes about flags without effect."""
     flags = SchedulerFlags.take(given)
     options = SimulateOptions(
         files=[_source(path) for path in files],
         configuration=configuration,
-        cycles=given.get("cycles", 1),
+        cycles=given.get("cycles") or (MAX_CYCLES if given.get("until") else 1),
         state=StateOptions(
             scheduler_names=frozenset(given["scheduler_name"]),
             default_queue=flags.default_queue,
@@ -203,8 +259,8 @@ def _moment(text: str | None) -> float | None:
     return moment.timestamp()
 
 
-def _source(path: Path) -> Path | tuple[str, bytes]:
-    return path if str(path) != "-" else ("stdin", sys.stdin.buffer.read())
+def _source(source: Source) -> Source:
+    return source if isinstance(source, tuple) or str(source) != "-" else ("stdin", sys.stdin.buffer.read())
 
 
 def text_of(path: Path | None) -> str | None:

@@ -91,6 +91,31 @@ def default_job(job: Manifest, settings: AdmissionSettings) -> None:
             plugins.setdefault(needed, [])
 
 
+def set_creator(job: Manifest, username: str, settings: AdmissionSettings) -> None:
+    """Annotate a new Job with its creator, in place.
+
+    Users cannot choose the value. Jobs that the controllers create have an owner instead: their CronJob or JobFlow.
+    """
+    metadata = job.get("metadata")
+    if not username or not isinstance(metadata, dict):
+        return
+    given = metadata.get("annotations")
+    annotations = {name: text for name, text in (given or {}).items() if name != names.CREATOR}
+    if username not in settings.trusted_users:
+        annotations[names.CREATOR] = username
+    if annotations or given:
+        metadata["annotations"] = annotations
+
+
+def check_creator(new: Job, old: Manifest, findings: Findings) -> None:
+    """Refuse another creator than that of the stored Job; an update may leave the annotation out."""
+    creator = new.metadata.annotations.get(names.CREATOR)
+    before = ((old.get("metadata") or {}).get("annotations") or {}).get(names.CREATOR)
+    if creator is not None and creator != before:
+        advice = "leave the annotation out, or as it is"
+        findings.refuse(f"metadata.annotations[{names.CREATOR}]", "it is set when the Job is created", advice)
+
+
 def _default_task(task: Manifest, index: int) -> None:
     task["name"] = task.get("name") or f"{names.DEFAULT_TASK_SPEC}{index}"
     task["maxRetry"] = task.get("maxRetry") or MAX_RETRY

@@ -32,17 +32,6 @@ class Operation(StrEnum):
     DELETE = "DELETE"
 
 
-class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One write. `resource` is `Kind.resource`; `object` is None for DELETE and `old` for CREATE."""
-
-    operation: Operation
-    resource: str
-    name: str = ""
-    namespace: str = ""
-    object: Manifest | None = None
-    old: Manifest | None = None
-
-
 class User(msgspec.Struct, frozen=True, rename="camel"):
     """The author of a request, as in `AdmissionReview.request.userInfo`."""
 
@@ -50,6 +39,21 @@ class User(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}
+
+
+class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One write. `resource` is `Kind.resource`; `object` is None for DELETE and `old` for CREATE.
+
+    `username` is that of the author, "" where it is not known.
+    """
+
+    operation: Operation
+    resource: str
+    name: str = ""
+    namespace: str = ""
+    object: Manifest | None = None
+    old: Manifest | None = None
+    username: str = ""
 
 
 class Read(NamedTuple):

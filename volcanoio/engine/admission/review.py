@@ -11,7 +11,7 @@ import msgspec
 
 from volcanoio.engine.admission.cronjobs import check_cron_job
 from volcanoio.engine.admission.jobflows import check_job_flow
-from volcanoio.engine.admission.jobs import check_job, check_update, default_job
+from volcanoio.engine.admission.jobs import check_creator, check_job, check_update, default_job, set_creator
 from volcanoio.engine.admission.podgroups import check_new_topologies, check_pod_group, default_pod_group
 from volcanoio.engine.admission.pods import REVIEWED_ANNOTATIONS, check_pod, default_pod
 from volcanoio.engine.admission.queues import (
@@ -110,8 +110,9 @@ def reads_for_review(request: ReviewRequest) -> tuple[Read, ...]:
     return _READS.get((request.resource, request.operation), ())
 
 
-def _default_job(job: Manifest, _: ReviewRequest, __: AdmissionLookup, settings: AdmissionSettings) -> None:
+def _default_job(job: Manifest, request: ReviewRequest, _: AdmissionLookup, settings: AdmissionSettings) -> None:
     default_job(job, settings)
+    set_creator(job, request.username, settings)
 
 
 def _default_pod(pod: Manifest, request: ReviewRequest, _: AdmissionLookup, settings: AdmissionSettings) -> None:
@@ -134,6 +135,7 @@ def _create_job(request: ReviewRequest, lookup: AdmissionLookup, settings: Admis
 def _update_job(request: ReviewRequest, _: AdmissionLookup, settings: AdmissionSettings, found: Findings) -> None:
     if (job := decode(request.object, Job, found)) is not None:
         check_update(job, request.old or {}, request.object or {}, settings, found)
+        check_creator(job, request.old or {}, found)
 
 
 def _create_pod_group(request: ReviewRequest, lookup: AdmissionLookup, _: AdmissionSettings, found: Findings) -> None:

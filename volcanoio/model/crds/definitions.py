@@ -207,6 +207,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("RUNNINGS", ".status.running", "integer"),
             _AGE,
             _QUEUE,
+            Column("WHY", ".status.state.message", priority=1),  # Volcano has none; only with -o wide
         ),
     ),
     Definition(

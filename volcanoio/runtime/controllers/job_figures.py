@@ -7,7 +7,7 @@ of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -53,10 +53,19 @@ _Series: TypeAlias = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 """Values by metric and labels."""
 
 
-class JobFigures:
-    """Reports the metrics of all Jobs of `host` periodically; `run` until cancelled."""
+UsageListener: TypeAlias = Callable[[str, Mapping[str, float], float], None]
+"""Called with a job's uid, the unit-seconds that its pods used, and the pod-seconds that were measured."""
 
-    def __init__(self, host: Host, client: Client, *, probe: Probe, clock: Clock) -> None:
+
+class JobFigures:
+    """Reports the metrics of all Jobs of `host` periodically; `run` until cancelled.
+
+    Each read of what pods use is passed to `listener`, multiplied by the time since the last one.
+    """
+
+    def __init__(
+        self, host: Host, client: Client, *, probe: Probe, clock: Clock, listener: UsageListener | None = None
+    ) -> None:
         self._host = host
         self._client = client
         self._probe = probe
@@ -65,6 +74,9 @@ class JobFigures:
         """Series by job."""
         self._usage: Usage | None = None
         self._usage_due = 0.0
+        self._listener = listener
+        self._measured_at = 0.0
+        """When `_usage` was read, in the cluster's time; 0 if it was not known then."""
         self._unreadable = ""
         """Error of the last answer that could not be read, "" after one that could."""
 
@@ -84,6 +96,7 @@ class JobFigures:
         if (now := self._clock.monotonic()) >= self._usage_due:
             self._usage_due = now + USAGE_INTERVAL
             self._usage = await self._read_usage(sorted({key.partition("/")[0] for key in states}))
+            self._pass_on(states.values())
         for number, (key, state) in enumerate(states.items(), 1):
             assert state.job is not None
             running = [pod for pod in state.pods.values() if pod.status.phase == "Running"]
@@ -92,6 +105,27 @@ class JobFigures:
                 await checkpoint()
         for key in self._reported.keys() - states.keys():
             self._set(key, {})
+
+    def _pass_on(self, states: Iterable[JobState]) -> None:
+        """Pass on what the pods used since the last read, as if it had been what they use now."""
+        now, before = self._clock.now(), self._measured_at
+        self._measured_at = now if self._usage is not None else 0.0
+        if self._listener is None or self._usage is None:
+            return
+        longest = min(now - before, 2 * USAGE_INTERVAL) if before else USAGE_INTERVAL
+        for state in states:
+            used, measured = dict[str, float](), 0.0
+            for pod in state.pods.values():
+                meta, started = pod.metadata, epoch_or_none(pod.status.start_time)
+                uses = self._usage.get((meta.namespace, meta.name))
+                if uses is None or started is None or pod.status.phase != "Running":
+                    continue
+                seconds = max(0.0, min(longest, now - started))
+                measured += seconds
+                for resource, amount in uses.items():
+                    used[resource] = used.get(resource, 0.0) + _units(resource, amount) * seconds
+            if measured and state.job is not None:
+                self._listener(state.job.metadata.uid, used, measured)
 
     def _set(self, key: str, series: _Series) -> None:
         """Replace the series of a job."""

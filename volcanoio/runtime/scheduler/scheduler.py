@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import structlog
@@ -26,6 +27,7 @@ from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.offline.replay import OWN_EVENTS
 from volcanoio.engine.scheduling.placement.score_table import StageTimes
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.events import Change, Event, Observed, Synced
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling.points import Reports
@@ -46,6 +48,8 @@ from volcanoio.runtime.scheduler.cycle_timing import CycleTimer, TimeBudget
 from volcanoio.runtime.scheduler.dispatcher import Asker, Dispatcher, Writers
 from volcanoio.runtime.scheduler.plugin_io import SourceHost
 from volcanoio.runtime.scheduler.setup import VALID, PluginCatalog, Setup
+
+T = TypeVar("T")
 
 
 class Informers(Protocol):
@@ -95,6 +99,27 @@ class SchedulerOptions:
     sources: SourceHost | None = None
 
 
+class NotDecidingError(Exception):
+    """The scheduler runs no cycles now; the message says why."""
+
+
+class _Question:
+    """A function that reads the session of a cycle, and its outcome."""
+
+    def __init__(self, read: Callable[[CycleSession], Iterator[None]]) -> None:
+        self.read = read
+        self.done = anyio.Event()
+        self.error: Exception | None = NotDecidingError("the cycle ended with an error; see the scheduler's log")
+
+
+class _Asked:
+    """What others want to read: `questions` in the next cycle, `between` once no cycle is open."""
+
+    def __init__(self) -> None:
+        self.questions: list[_Question] = []
+        self.between: list[Callable[[], None]] = []
+
+
 class Scheduler:
     """The scheduler's actor: construct it, then `run`. `known` contains the plugins that configurations may name.
 
@@ -140,7 +165,7 @@ class Scheduler:
         self._proven: Setup | None = None
         """The last setup with which a cycle ended without a fault."""
         self._watching: frozenset[str] = frozenset()
-        self._running = False
+        self._running, self._asked = False, _Asked()
         self._closed = anyio.Event()
         """Set while no cycle is open."""
         self._closed.set()
@@ -165,6 +190,51 @@ class Scheduler:
     async def cycle_closed(self) -> None:
         """Return once no cycle is open."""
         await self._closed.wait()
+
+    async def ask(self, read: Callable[[CycleSession], Iterator[None]]) -> None:
+        """Open a cycle now, and have a function read its session in steps after the close; returns when it has.
+
+        Without a question nothing is computed for this. Raises NotDecidingError, and what the function raises.
+        """
+        if reason := self._not_deciding():
+            raise NotDecidingError(reason)
+        question = _Question(read)
+        self._asked.questions.append(question)
+        self._called.set()
+        try:
+            await question.done.wait()
+        finally:
+            if question in self._asked.questions:
+                self._asked.questions.remove(question)
+        if question.error is not None:
+            raise question.error
+
+    async def between_cycles(self, read: Callable[[], T]) -> T:
+        """Return what a function reads of the state while no cycle is open."""
+        if self._closed.is_set():
+            return read()
+        done, found = anyio.Event(), list[T]()
+
+        def take() -> None:
+            try:
+                found.append(read())
+            finally:
+                done.set()
+
+        self._asked.between.append(take)
+        await done.wait()
+        return found[0]
+
+    @property
+    def configuration(self) -> str:
+        """The configuration that is in force, without passwords; "" before the first cycle."""
+        return "" if self._setup is None else self._setup.event.text
+
+    def _not_deciding(self) -> str:
+        """Return why no cycle is opened now, "" if cycles are."""
+        if not self._in_charge or not self._leading():
+            return "this scheduler is not the leader: ask the holder of the Lease"
+        return "" if self.state.is_ready else f"not everything is listed yet: {', '.join(self.state.missing)}"
 
     def busy_for(self) -> float:
         """Return the seconds since the last checkpoint of the open cycle; 0 if none is open."""
@@ -212,6 +282,8 @@ class Scheduler:
                     self._closed, self._progress = anyio.Event(), self._clock.monotonic()
                     await self._run_cycle(dispatcher, writers.asker)
                     self._closed.set()
+                    while self._asked.between:
+                        self._asked.between.pop()()
         finally:
             inbox.close()
 
@@ -225,7 +297,7 @@ class Scheduler:
             wait = self._pace.wait(self._clock.monotonic())
             if not self.state.is_ready or not self._in_charge or not self._leading():
                 await self._event_or(inbox, self._pace.period)
-            elif wait <= 0:
+            elif wait <= 0 or self._asked.questions:
                 return
             elif self._pace.wanted:  # the debounce: events that arrive during it are folded after it
                 await self._clock.sleep(wait)
@@ -343,7 +415,9 @@ class Scheduler:
         """Run the cycle's generator and send its decisions; return its result and the error that ended it."""
         points = 0
         assert self._profile is not None  # all its resources are listed, otherwise the state would not be ready
-        cycle = run_cycle(self.state, self._profile, opened, budget=budget)
+        questions, self._asked.questions = self._asked.questions, []
+        inspect = partial(_answer, questions) if questions else None
+        cycle = run_cycle(self.state, self._profile, opened, budget=budget, inspect=inspect)
         try:
             while True:
                 point = next(cycle)
@@ -369,6 +443,8 @@ class Scheduler:
             raise
         finally:
             cycle.close()
+            for question in questions:
+                question.done.set()
 
     async def _report(self) -> None:
         """Collect the metrics of plugins, at most once a period."""
@@ -468,6 +544,16 @@ class Scheduler:
         known = [task for bind in binds if (task := tasks.get(bind.uid)) is not None]
         for created, times in Counter([task.created for task in known]).items():
             self._metrics.task_reached(stage, created, times)
+
+
+def _answer(questions: Sequence[_Question], session: CycleSession) -> Iterator[None]:
+    """Let questions read a session; an error of one is its asker's alone."""
+    for question in questions:
+        question.error = None
+        try:
+            yield from question.read(session)
+        except Exception as error:
+            question.error = error
 
 
 def shared_nodes(ledger: Ledger) -> dict[str, list[str]]:

@@ -80,6 +80,7 @@ def decode(body: bytes) -> DecodedReview:
         namespace=asked.namespace,
         object=asked.object,
         old=asked.old_object,
+        username=asked.user_info.username,
     )
     return DecodedReview(asked.uid, request, asked.user_info)
 

@@ -38,6 +38,10 @@ MANAGED_WEBHOOKS = "volcanoio.dev/managed-webhooks"
 _CREATE, _WRITE = ("CREATE",), ("CREATE", "UPDATE")
 _CHANGED_SPEC = "oldObject == null || object.spec != oldObject.spec"
 """CEL: an update that only removes a finalizer, or writes the status of a PodGroup, is not reviewed."""
+_CHANGED_JOB = (
+    f"{_CHANGED_SPEC} || object.metadata.?annotations[?'{names.CREATOR}'] != "
+    f"oldObject.metadata.?annotations[?'{names.CREATOR}']"
+)
 _POD_ANNOTATIONS = sorted({names.GROUP_NAME, names.QUEUE_NAME_ANNOTATION, *REVIEWED_ANNOTATIONS})
 _CHANGED_POD = (
     f"oldObject == null || object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences || "
@@ -106,7 +110,7 @@ PATHS: Mapping[str, WebhookPath] = {
     row.path: row
     for row in (
         WebhookPath("/jobs/mutate", {kinds.JOB: _CREATE}),
-        WebhookPath("/jobs/validate", {kinds.JOB: _WRITE}, _CHANGED),
+        WebhookPath("/jobs/validate", {kinds.JOB: _WRITE}, {"spec-changed": _CHANGED_JOB}),
         WebhookPath(
             "/podgroups/mutate",
             {kinds.POD_GROUP: _CREATE},

@@ -71,6 +71,10 @@ class Inputs:
         """Return the facts of a source by key."""
         return _NO_FACTS if (facts := self._facts.get(source)) is None else MappingProxyType(facts)
 
+    def all_facts(self) -> dict[str, dict[str, Any]]:
+        """Return the facts of all sources, by source and key."""
+        return {source: dict(facts) for source, facts in self._facts.items() if facts}
+
     def objects(self, resource: str) -> Mapping[str, ApiObject]:
         """Return a live, read-only view of the objects of a resource by key."""
         return _NOTHING if (objects := self._objects.get(resource)) is None else MappingProxyType(objects)

@@ -45,6 +45,7 @@ class TaskInfo:
         "job_info",
         "key",
         "label_class",
+        "last_refusal",
         "name",
         "namespace",
         "node",
@@ -80,6 +81,8 @@ class TaskInfo:
         """Number of refused binds in a row."""
         self.bind_refusal = ""
         """Message of the last refused bind, until it is written to the pod."""
+        self.last_refusal = ""
+        """Message of the last of these."""
         self.retry_at = 0.0
         """Time before which it is not placed (epoch seconds)."""
         self.condition: tuple[str, str] | None = None
@@ -403,6 +406,8 @@ class JobInfo(JobCounts):
         "not_ready_since",
         "pending_since",
         "phase",
+        "pod_reason_delay",
+        "pod_reasons_due",
         "preemptable",
         "priority",
         "reported_at",
@@ -443,6 +448,10 @@ class JobInfo(JobCounts):
         self.reported_at = _NEVER
         """Time of the last event or condition for the job or its pods."""
         self.condition_at = _NEVER
+        self.pod_reasons_due = _NEVER
+        """Time before which reasons of its pods that changed are not written again."""
+        self.pod_reason_delay = 0.0
+        """Seconds from the last such write to `pod_reasons_due`."""
         self.event_at = _NEVER
         self.event_text = ""
         self._read_group()
@@ -463,6 +472,7 @@ class JobInfo(JobCounts):
         self.status_in_flight, self.status_writes_in_flight = None, 0
         self.not_ready_since = self.pending_since = None
         self.status_written_at = self.reported_at = self.condition_at = self.event_at = self.urgent_until = _NEVER
+        self.pod_reasons_due, self.pod_reason_delay = _NEVER, 0.0
         self.event_text = ""
         self.attempts = Attempts()
         self._read_group()

@@ -2,9 +2,11 @@
 
 A gang whose bind was refused reserves the freed room. A preemptor is nominated for the nodes on which its victims
 terminate: until then its job goes before others, and no more victims are evicted for it. Nominations are kept across
-cycles; after a restart they are restored from `status.nominatedNodeName` of pending pods.
+cycles; after a restart they are restored from `status.nominatedNodeName` of pending pods. `EvictionRecord` is what is
+remembered of the evictions that made the room.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,6 +16,32 @@ from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
+
+EVICTIONS_KEPT = 2000
+"""Most evictions that are remembered."""
+
+
+class EvictionRecord(NamedTuple):
+    """One eviction: the victim, the cycle (at epoch seconds) and action that decided it, and the job that profits.
+
+    `by` is the key of that job, "" where pods are evicted for no other job; `nodes` are those of its nominated pods.
+    The priorities are those of the jobs. `refusal` is the API server's message if the eviction was refused.
+    """
+
+    pod: str
+    uid: str
+    job: str
+    queue: str
+    priority: int
+    node: str
+    action: str
+    cycle: int
+    at: float
+    by: str = ""
+    by_queue: str = ""
+    by_priority: int = 0
+    nodes: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 class Reservation(NamedTuple):
@@ -109,7 +137,7 @@ class Nomination:
 
 
 class Nominations:
-    """Nominations by task uid."""
+    """Nominations by task uid, and the evictions that made room."""
 
     def __init__(self, ledger: Ledger, reservations: Reservations, seconds: float) -> None:
         self._ledger = ledger
@@ -118,10 +146,19 @@ class Nominations:
         self.by_task: dict[str, Nomination] = {}
         self.jobs: dict[str, JobInfo] = {}
         """Jobs with nominations while a session is open."""
+        self.evictions: deque[EvictionRecord] = deque(maxlen=EVICTIONS_KEPT)
+        """The last evictions, the newest last."""
 
     def nominate(self, task: TaskInfo, node: str, victims: set[str] | None = None) -> None:
         """Nominate a node for a task."""
         self.by_task[task.uid] = Nomination(task, node, victims)
+
+    def record_refusal(self, uid: str, why: str) -> None:
+        """Record that the last eviction of a pod was refused."""
+        for at in range(len(self.evictions) - 1, -1, -1):
+            if self.evictions[at].uid == uid:
+                self.evictions[at] = self.evictions[at]._replace(refusal=why)
+                return
 
     def remove(self, task: TaskInfo) -> None:
         """Remove the nomination of a task."""

@@ -50,7 +50,7 @@ class PodFold:
         if status is task.status and node == task.node:
             return changed
         if status is TaskStatus.BOUND:
-            task.bind_refusals, task.retry_at, task.bind_refusal = 0, 0.0, ""
+            task.bind_refusals, task.retry_at, task.bind_refusal, task.last_refusal = 0, 0.0, "", ""
         self._ledger.transition(task, status, node)
         return True
 

@@ -210,7 +210,7 @@ class ClusterState:
             case FactsSaid():
                 return self._observe_facts(event) and self.is_ready
             case EvictRefused():
-                return self.pods.eviction_refused(event.uid)
+                return self.eviction_refused(event.uid, event.message or f"HTTP {event.code}")
             case Synced():
                 self._synced.add(event.resource)
                 return self.is_ready and event.resource in self._needed
@@ -223,6 +223,11 @@ class ClusterState:
             case _:
                 pass  # BindDone, BindUnknown, EvictDone: the pod's own watch event says what became of it
         return False
+
+    def eviction_refused(self, uid: str, why: str) -> bool:
+        """Restore a pod whose eviction was refused or not sent; return whether that could alter a decision."""
+        self.nominations.record_refusal(uid, why)
+        return self.pods.eviction_refused(uid)
 
     def _observe(self, event: Observed) -> bool:
         if self.handover is not None:
@@ -451,6 +456,7 @@ class ClusterState:
             return False
         self.ledger.transition(task, TaskStatus.PENDING, "")
         task.bind_refusal = f"failed to bind to node {event.node}: {event.message or event.reason or event.code}"
+        task.last_refusal = task.bind_refusal
         task.bind_refusals += 1
         task.retry_at = event.at + _BIND_BACKOFF.delay(task.bind_refusals - 1)
         if task.job_info is not None:

@@ -4,20 +4,23 @@ It reads what the cycle decided (`Attempts`, the rejections of plugins) and, for
 filters once more for all nodes. The session must be closed and not undone yet.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from heapq import nlargest
 from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.cluster.attempts import Precision
-from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, is_held_back, waiting_text
+from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.framework.statuses import with_details
@@ -79,6 +82,54 @@ def diagnose(session: CycleSession) -> dict[str, Diagnosis]:
     return {job.key: _diagnosis(session, job, *places.get(job.key, (0, ()))) for job in jobs}
 
 
+JOBS_PER_STEP = 128
+"""Jobs that are looked at in one step."""
+
+
+def diagnose_job(
+    session: CycleSession, job: JobInfo, *, position: tuple[int, tuple[str, ...]] | None = None
+) -> Generator[None, None, Diagnosis | None]:
+    """Return the diagnosis of one job, None if it does not wait; `position` and the jobs ahead, where known."""
+    if job.is_single_pod or not _waits(session, job):
+        return None
+    if position is None:
+        position = (yield from _place(session, job)) if job.schedulable else (0, ())
+    return _diagnosis(session, job, *position)
+
+
+def _place(session: CycleSession, job: JobInfo) -> Generator[None, None, tuple[int, tuple[str, ...]]]:
+    """Return the position of a job and the jobs ahead, as `_places` does for all."""
+    own, ahead = session.job_key(job), []
+    for key, other in (yield from _line_of(session, job.queue, is_admitted=job.phase != PodGroupPhase.PENDING)):
+        if other is not job and key < own:
+            ahead.append((key, other.key))
+    return len(ahead) + 1, tuple(name for _, name in sorted(nlargest(MAX_AHEAD, ahead)))
+
+
+def in_line(session: CycleSession, queue: str) -> Generator[None, None, list[list[JobInfo]]]:
+    """Return the waiting jobs of a queue in order: those that are admitted, and those that wait for admission."""
+    lines = []
+    for is_admitted in (True, False):
+        line = yield from _line_of(session, queue, is_admitted=is_admitted)
+        line.sort(key=itemgetter(0))
+        lines.append([job for _, job in line])
+    return lines
+
+
+def _line_of(
+    session: CycleSession, queue: str, *, is_admitted: bool
+) -> Generator[None, None, list[tuple[SortKey, JobInfo]]]:
+    """Return the waiting jobs of a queue that are at one side of admission, with their sort keys."""
+    found = []
+    jobs = [session.state.ledger.jobs[key] for key in session.queues[queue].jobs_by_key]
+    for number, job in enumerate(jobs, start=1):
+        if job.schedulable and (job.phase != PodGroupPhase.PENDING) is is_admitted and _waits(session, job):
+            found.append((session.job_key(job), job))
+        if not number % JOBS_PER_STEP:
+            yield
+    return found
+
+
 def _waits(session: CycleSession, job: JobInfo) -> bool:
     if not job.has_group:
         return bool(job.pending) and not job.is_single_pod
@@ -98,6 +149,39 @@ def _places(session: CycleSession, jobs: list[JobInfo]) -> Iterator[tuple[str, t
         ordered = [job.key for job in sorted(some, key=session.job_key)]
         for at, key in enumerate(ordered):
             yield key, (at + 1, tuple(ordered[max(at - MAX_AHEAD, 0) : at]))
+
+
+_IN_SENTENCES = {codes.FRAGMENTED: codes.INSUFFICIENT, codes.TOO_MANY_PODS: codes.INSUFFICIENT}
+"""Codes that change with every pod that starts or ends, and what conditions have for them: else each change would be a
+write.
+"""
+
+
+def sentence(session: CycleSession, job: JobInfo) -> str:
+    """Return what follows Volcano's text in conditions and Events: the code and its meaning.
+
+    It is the same while the code is, whatever the amounts are; "" where the reason of the condition is the code.
+    """
+    code, stage, _ = _reason(session, job)
+    if stage in (Stage.GROUP, Stage.ENQUEUE):
+        return ""
+    if code == _NODES_UNAVAILABLE:
+        task = _example(job)
+        shape = -1 if task is None or job.attempts.outcomes else task.shape.base_id
+        if (found := session.node_codes.get(shape, "")) == "":
+            found = _at_nodes(session, job)[0]
+            if shape >= 0:
+                session.node_codes[shape] = found
+        code = _IN_SENTENCES.get(found, found)
+    if code not in CODES or code == codes.NOT_TRIED:
+        return ""
+    return f"{code}: {CODES[code].meaning}"
+
+
+def _example(job: JobInfo) -> TaskInfo | None:
+    """Return a task that found no node, else a pending one; None without any."""
+    failed = next((job.members[uid] for uid in job.attempts.fit_errors if uid in job.members), None)
+    return failed or next(iter(job.pending.values()), None)
 
 
 def _diagnosis(session: CycleSession, job: JobInfo, position: int, ahead: tuple[str, ...]) -> Diagnosis:
@@ -144,7 +228,7 @@ def _reason(session: CycleSession, job: JobInfo) -> tuple[str, Stage, str]:
     if (refusal := session.enqueue_rejections.get(job.key)) is not None:
         return refusal.code, Stage.ENQUEUE, text
     if refused := next((task for task in job.pending.values() if task.retry_at > session.now), None):
-        return codes.BIND_REFUSED, Stage.BIND, refused.bind_refusal or f"the bind of pod {refused.name} was refused"
+        return codes.BIND_REFUSED, Stage.BIND, refused.last_refusal or f"the bind of pod {refused.name} was refused"
     if job.pending and all(task.is_gated for task in job.pending.values()):
         gates = sorted({gate.name for task in job.pending.values() for gate in task.pod.spec.scheduling_gates})
         return codes.SCHEDULING_GATED, Stage.PODS, f"its pods have the scheduling gates {', '.join(gates)}"
@@ -158,7 +242,7 @@ def _reason(session: CycleSession, job: JobInfo) -> tuple[str, Stage, str]:
 def _attempted(session: CycleSession, job: JobInfo, text: str) -> tuple[str, Stage, str]:
     """Return code, stage and message of a job whose pods could be tried."""
     reason = job.attempts.reason
-    if job.attempts.fit_errors:
+    if job.attempts.fit_errors and _example(job) is not None:
         return _NODES_UNAVAILABLE, Stage.NODES, text
     if is_held_back(job):
         return (
@@ -183,11 +267,11 @@ def _stage(code: str) -> Stage:
 
 def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReason, ...], tuple[Shortage, ...]]:
     """Return the code of a job that found no node, the nodes by reason, and how much is missing on the nearest."""
-    columns = session.state.ledger.columns
-    failed = next((job.members[uid] for uid in job.attempts.fit_errors if uid in job.members), None)
-    task = failed or next(iter(job.pending.values()))
+    columns, task = session.state.ledger.columns, _example(job)
     if not len(columns):
         return codes.NO_NODES, (), ()
+    if task is None:
+        return codes.NOT_TRIED, (), ()
     errors = job.attempts.fit_errors.get(task.uid)
     masks = session.state.placer.rejections(task.shape)
     free = _free(session, job)

@@ -4,9 +4,9 @@ Binds assign the node (Bound: no kubelet runs the pods), evicted pods stay termi
 their objects. The clock is set by the caller and advances by one period per cycle.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -33,6 +33,8 @@ from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.model.times import rfc3339
+
+T = TypeVar("T")
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -128,8 +130,8 @@ class Offline:
         self.decisions: list[SchedulerEffect] = []
         self.last: list[SchedulerEffect] = []
         self.snapshot: CycleSnapshot | None = None
-        self._is_diagnosing = False
-        self._diagnoses: dict[str, Diagnosis] = {}
+        self._reads: Callable[[CycleSession], object] | None = None
+        self._has_read: object = None
 
     def load(self, objects: Iterable[ApiObject]) -> None:
         """Add all existing objects, and mark their resources as listed."""
@@ -189,15 +191,26 @@ class Offline:
     def inspect(self, session: CycleSession) -> None:
         """Keep what is asked of a session that has closed."""
         self.snapshot = cycle_snapshot(session)
-        if self._is_diagnosing:
-            self._diagnoses = diagnose(session)
+        if self._reads is not None:
+            self._has_read = self._reads(session)
+
+    def ask(self, question: Callable[[CycleSession], T]) -> T:
+        """Run one cycle and return what a function reads from its session.
+
+        The cycle's decisions are in `last` and not carried out.
+        """
+        self._reads = question
+        self.cycle()
+        self._reads = None
+        return cast("T", self._has_read)
 
     def diagnose(self) -> dict[str, Diagnosis]:
-        """Run one cycle and return why jobs wait; its decisions are in `last` and not carried out."""
-        self._is_diagnosing = True
-        self.cycle()
-        self._is_diagnosing = False
-        return self._diagnoses
+        """Run one cycle and return why jobs wait."""
+        return self.ask(diagnose)
+
+    def pod(self, key: str) -> Pod | None:
+        """Return a pod by `namespace/name`; None if there is none."""
+        return cast("Pod | None", self.objects.get((kinds.POD.resource, key)))
 
     def run(self, cycles: int) -> None:
         """Run a number of cycles; apply the decisions of each before the next."""

@@ -363,6 +363,11 @@ class SessionContext:
         """The time of this cycle in RFC 3339."""
         return rfc3339(self.now)
 
+    @cached_property
+    def node_codes(self) -> dict[int, str]:
+        """Codes of tasks that found no node, by shape, for the conditions of this session."""
+        return {}
+
     @property
     def used(self) -> Amounts:
         """The sum of used over the nodes."""

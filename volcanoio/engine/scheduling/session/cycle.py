@@ -33,7 +33,7 @@ def undo_unsent_decisions(session: CycleSession) -> None:
                 for bind in decision.binds:
                     state.ledger.transition(state.ledger.tasks[bind.uid], TaskStatus.PENDING, "")
             case Evict():
-                state.pods.eviction_refused(decision.uid)
+                state.eviction_refused(decision.uid, "the cycle ended before it was sent")
             case Patch():
                 key = f"{decision.resource}/{decision.namespace}/{decision.name}"
                 state.fold(EffectFailed(controller="", key=key, effect_id=decision.id, code=0))
@@ -82,13 +82,14 @@ def run_cycle(
     opening: CycleOpened,
     *,
     budget: Budget | None = None,
-    inspect: Callable[[CycleSession], None] | None = None,
+    inspect: Callable[[CycleSession], Iterator[None] | None] | None = None,
 ) -> Generator[Checkpoint, None, CycleResult]:
     """Run one cycle on the state's columns; the caller must not fold events until it has ended.
 
     Requires `state.is_ready`. Writes that Volcano repeats in every session are made at most once per object and
     `opening.period`. When the generator is closed early, or a plugin raises, decisions that were not sent in a
-    Checkpoint are undone. `inspect` is called with the session after its close, before it is undone.
+    Checkpoint are undone. `inspect` is called with the session after its close, before it is undone; between the steps
+    that it returns other work may run.
     """
     session = CycleSession(state, profile, opening, budget)
     try:
@@ -105,8 +106,9 @@ def run_cycle(
         if not cut_action:  # the cycle after a cut needs the same answers
             state.answers.clear()
         yield from _checkpoints(session, "", close(session))
-        if inspect is not None:
-            inspect(session)
+        if inspect is not None and (steps := inspect(session)) is not None:
+            for _ in steps:
+                yield Checkpoint("", ())
         yield from _checkpoints(session, "", session.undo_in_steps())
     except BaseException:
         undo_unsent_decisions(session)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
-from volcanoio.engine.scheduling.cluster.nominations import Reservation
+from volcanoio.engine.scheduling.cluster.nominations import EvictionRecord, Reservation
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.placement.placer import PlacementRequest
 from volcanoio.engine.scheduling.session.context import EvictedTask, Savepoint, SessionContext, UndoLog
@@ -19,11 +19,15 @@ from volcanoio.framework.statuses import pod_status_patch
 from volcanoio.model import kinds
 
 
-def send_evictions(session: SessionContext, evicted: Sequence[EvictedTask]) -> None:
+def send_evictions(session: SessionContext, evicted: Sequence[EvictedTask], profits: JobInfo | None) -> None:
     """Put evictions of tasks, which are Releasing already, into the outbox, with Events of the pods and PodGroups.
 
-    There is one Kubernetes Event for each pod and one for each PodGroup.
+    There is one Kubernetes Event for each pod and one for each PodGroup. The text for pods names the job that profits
+    behind Volcano's.
     """
+    for_whom = (
+        f" (for {profits.key} in queue {profits.queue}, priority {profits.priority})" if profits is not None else ""
+    )
     reported: set[str] = set()
     put, evicting, nodes = session.outbox.put, session.state.pods.evicting, session.nodes
     for task, _, reason, _ in evicted:
@@ -35,7 +39,7 @@ def send_evictions(session: SessionContext, evicted: Sequence[EvictedTask]) -> N
         if task.job_info is not None and task.job_info.has_group and task.job not in reported:
             reported.add(task.job)
             put(record_event(kinds.POD_GROUP, task.job_info.group, "Evict", reason))
-        message = f"Pod is evicted, because of {reason}"
+        message = f"Pod is evicted, because of {reason}{for_whom}"
         put(record_event(kinds.POD, task.pod, "Evict", message, type_="Warning"))
         nodes.mark_freed(nodes.rows[task.node])
     session.stats.record_evictions(evicted[0].reason, len(evicted))
@@ -56,6 +60,21 @@ def nominate(
         if task.pod.status.nominated_node_name == task.node:
             continue
         session.outbox.put(pod_status_patch(task.pod, {"nominatedNodeName": task.node}))
+
+
+def remember_evictions(
+    session: SessionContext, evicted: Sequence[EvictedTask], pipelined: Sequence[TaskInfo], profits: JobInfo | None
+) -> None:
+    """Keep who was evicted, and for which job."""
+    nodes = tuple(dict.fromkeys(task.node for task in pipelined))
+    by = ("", "", 0) if profits is None else (profits.key, profits.queue, profits.priority)
+    for task, _, action, _ in evicted:
+        owner = task.job_info
+        queue, priority = ("", 0) if owner is None else (owner.queue, owner.priority)
+        victim = (f"{task.namespace}/{task.name}", task.uid, task.job, queue, priority, task.node)
+        session.state.nominations.evictions.append(
+            EvictionRecord(*victim, action, session.cycle, session.now, *by, nodes)
+        )
 
 
 class JobStatement:
@@ -253,8 +272,11 @@ class JobStatement:
             pipelined = [task for task in log.assumed if task.status is TaskStatus.PIPELINED]
         session.state.unschedulable.cluster_generation += 1
         if log.evicted:
-            send_evictions(session, log.evicted)
+            # pods that move to other nodes are evicted in a statement of their own job, which places nothing
+            profits = job if pipelined or any(entry.task.job != job.key for entry in log.evicted) else None
+            send_evictions(session, log.evicted, profits)
             nominate(session, log.evicted, pipelined, self._preemptors)
+            remember_evictions(session, log.evicted, pipelined, profits)
         if allocated:
             ledger.bind(job, allocated)
             session.outbox.bind(job.key, self._bind_requests(allocated))

@@ -15,6 +15,7 @@ import msgspec
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND, Precision, Reason
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
+from volcanoio.engine.scheduling.diagnosis.diagnosis import sentence
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, group_text, unschedulable_message
 from volcanoio.engine.scheduling.status.pod_conditions import report_pods, report_pods_without_group
@@ -238,7 +239,8 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
         session.outbox.put(record_event(kinds.POD_GROUP, job.group, SCHEDULED, "pod group is ready"))
     unfinished = session.is_cut_short and job.key in session.partly_placed_jobs
     if job.pending or job.counts[TaskStatus.ALLOCATED] or job.counts[TaskStatus.PIPELINED]:
-        report_pods(session, job, lasting=(lasting or (waited and not short)) and not unfinished, period=period)
+        has_lasted = (lasting or (waited and not short)) and not unfinished
+        postponed = not report_pods(session, job, lasting=has_lasted, period=period) or postponed
     if session.outbox.non_bind_count != count_before:
         job.reported_at = session.now
     if short or job.pending or postponed:
@@ -366,7 +368,7 @@ def _conditions(
         if kind == UNSCHEDULABLE:
             if same and old is not None and not _is_dated(session, job, old.message, message):
                 continue
-            message = with_details(message, amount_details(job, session.enqueue_rejections, session.rules))
+            message = with_details(message, lambda: _details(session, job))
         if same and old is not None and old.message == message:
             continue
         if kind == UNSCHEDULABLE:
@@ -384,6 +386,12 @@ def _conditions(
             )
         )
     return tuple(result)
+
+
+def _details(session: CycleSession, job: JobInfo) -> str:
+    """Return what follows Volcano's text: the amounts that the job waits for, or else our sentence."""
+    amounts = amount_details(job, session.enqueue_rejections, session.rules)
+    return (amounts() if amounts is not None else "") or sentence(session, job)
 
 
 def _is_dated(session: CycleSession, job: JobInfo, message: str, words: str) -> bool:

@@ -14,13 +14,23 @@ from volcanoio.model import kinds
 from volcanoio.model.kinds import object_reference
 
 SCHEDULER_ERROR = "SchedulerError"
+FIRST_DELAY_PERIODS = 8.0
+"""Periods after which a job's pods may get changed reasons again; twice as many each time that they go on changing."""
+LONGEST_DELAY = 64.0
+"""Longest time between two writes of reasons of a job's pods that keep changing, in seconds."""
 
 
-def report_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: float) -> None:
-    """Write conditions and Events of unplaced tasks: a refused bind at once, other reasons once they last."""
+def report_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: float) -> bool:
+    """Write conditions and Events of unplaced tasks: a refused bind at once, other reasons once they last.
+
+    Reasons that keep changing are written ever less often, since a busy cluster has room for other pods of a gang in
+    each cycle, and thousands of writes a second would slow down all clients of the API server. Returns False if a
+    changed reason is postponed for that.
+    """
     if not lasting and not any(task.bind_refusal for task in job.members.values()):
-        return
+        return True
     gang = ""
+    is_due, rewritten, postponed = session.now >= job.pod_reasons_due, False, False
     for task in _unplaced(job):
         if task.bind_refusal:
             _report(session, task, SCHEDULER_ERROR, task.bind_refusal, period)
@@ -30,7 +40,18 @@ def report_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: f
             if not message:
                 gang = gang or without_details(group_text(job, ready=session.rules.job_ready(job)))
                 reason, message = UNSCHEDULABLE, gang
-            _report(session, task, reason, message, period)
+            last = _written(task)
+            if is_due or last is None:
+                is_written = _report(session, task, reason, message, period)
+                rewritten = rewritten or (is_written and last is not None)
+            else:
+                postponed = postponed or last != (reason, message)
+    if rewritten:
+        is_new = session.now >= job.pod_reasons_due + job.pod_reason_delay
+        delay = FIRST_DELAY_PERIODS * period if is_new else 2 * job.pod_reason_delay
+        job.pod_reason_delay = min(delay, LONGEST_DELAY)
+        job.pod_reasons_due = session.now + job.pod_reason_delay
+    return not postponed
 
 
 def report_single_pod(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
@@ -72,14 +93,18 @@ def _unplaced(job: JobInfo) -> list[TaskInfo]:
     return sorted((task for task in tasks if not task.is_gated), key=lambda task: task.name)
 
 
-def _report(session: CycleSession, task: TaskInfo, reason: str, message: str, period: float) -> None:
-    if (last := task.condition) is None:
-        last = next(
-            ((entry.reason, entry.message) for entry in task.pod.status.conditions if entry.type == "PodScheduled"),
-            None,
-        )
-    if last == (reason, message) or session.now < task.condition_at + period:
-        return
+def _written(task: TaskInfo) -> tuple[str, str] | None:
+    """Return reason and message of the task's PodScheduled condition, as written last or as observed; None if none."""
+    if task.condition is not None:
+        return task.condition
+    conditions = task.pod.status.conditions
+    return next(((entry.reason, entry.message) for entry in conditions if entry.type == "PodScheduled"), None)
+
+
+def _report(session: CycleSession, task: TaskInfo, reason: str, message: str, period: float) -> bool:
+    """Write the condition and an Event of a task, at most once per period; returns whether they were written."""
+    if _written(task) == (reason, message) or session.now < task.condition_at + period:
+        return False
     session.state.pods.tasks_with_condition[f"{task.namespace}/{task.name}"] = task
     task.condition, task.condition_at = (reason, message), session.now
     condition = {
@@ -89,7 +114,8 @@ def _report(session: CycleSession, task: TaskInfo, reason: str, message: str, pe
         "message": message,
         "lastTransitionTime": session.timestamp,
     }
-    session.outbox.put(pod_status_patch(task.pod, {"conditions": [condition]}))
+    # it may be sent seconds later: a pod that was bound meanwhile must not get a reason for waiting
+    session.outbox.put(pod_status_patch(task.pod, {"conditions": [condition]}, at_version=True))
     session.outbox.put(
         Record(
             regarding=object_reference(kinds.POD, task.pod),
@@ -99,3 +125,4 @@ def _report(session: CycleSession, task: TaskInfo, reason: str, message: str, pe
             component=scheduler_of_single(task.job),
         )
     )
+    return True

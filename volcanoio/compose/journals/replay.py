@@ -16,7 +16,7 @@ import msgspec
 from volcanoio.bus.journal import Difference, Run, compare_decisions, read_runs
 from volcanoio.bus.records import Codec, Decided
 from volcanoio.compose.controllers import ControllerSelection, default_controllers
-from volcanoio.compose.journals import (
+from volcanoio.compose.journals.recording import (
     CONTROLLER_SOURCE_PREFIX,
     DEFAULT_QUEUE,
     FEATURE_GATES,

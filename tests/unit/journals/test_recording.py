@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from volcanoio.bus.journal import Journal
-from volcanoio.compose.journals import ConfigurationRecorder
+from volcanoio.compose.journals.recording import ConfigurationRecorder
 from volcanoio.framework.scheduling_events import ConfigurationChanged
 
 

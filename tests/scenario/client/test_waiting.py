@@ -1,0 +1,147 @@
+"""Waiting that is interrupted, limited, watched or done inside a running event loop; and servers that are not there."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+from tests.scenario.client.conftest import User
+from volcanoio.client import AsyncClient, Client, ClientError, LocalOptions, Unreachable
+from volcanoio.client.progress import BAR
+from volcanoio.model import names
+
+FOREVER = {"metadata": {"annotations": {names.RUN_DURATION: "never"}}}
+_NUMBERS = itertools.count()
+
+
+class CtrlC(io.StringIO):
+    """A stderr on which the progress "Running" is answered by Ctrl-C."""
+
+    def write(self, text: str) -> int:
+        """Keep the text."""
+        if "Running" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().write(text)
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_so(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"stopped-{next(_NUMBERS)}"
+    monkeypatch.setattr(sys, "stderr", CtrlC())
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        user.call(user.client.run, name=name, image="busybox", pod=FOREVER, progress=True)
+    text = "".join(traceback.format_exception(stopped.value))
+    assert f'job default/{name} keeps running; client.job("{name}").wait() waits again' in text
+    job = user.call(user.client.job, name)
+    assert user.answer(job.status).phase == "Running"
+    user.call(job.cancel)
+
+
+def test_progress_is_a_line_for_each_phase_where_there_is_no_terminal(
+    user: User, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"shown-{next(_NUMBERS)}"
+    user.call(user.client.run, name=name, image="busybox", command="sleep 1", replicas=2, progress=True)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    last = shown.err.splitlines()[-1].split()
+    assert (last[0], last[1], last[3]) == (name, "Completed", "2/2")
+
+
+def test_progress_is_a_bar_in_a_terminal(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"drawn-{next(_NUMBERS)}"
+    monkeypatch.setenv("TERM", "xterm")
+    screen, terminal = os.openpty()
+    with os.fdopen(terminal, "w") as stderr, os.fdopen(screen, "rb", buffering=0) as drawn:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        user.call(user.client.run, name=name, image="busybox", command="sleep 1", replicas=2)
+        shown = drawn.read(10_000).decode()
+    assert f"{name}  Completed  {'█' * BAR} 2/2" in shown
+
+
+def test_nothing_is_shown_where_there_is_no_terminal(user: User, capsys: pytest.CaptureFixture[str]) -> None:
+    user.call(user.client.run, image="busybox", command="sleep 1")
+    assert capsys.readouterr() == ("", "")
+
+
+async def test_the_synchronous_client_works_in_a_running_event_loop(cluster: Client) -> None:
+    assert asyncio.get_running_loop().is_running()
+    with Client(cluster.kubeconfig) as client:
+        assert client.run(image="busybox", command="sleep 1").succeeded == 1
+
+
+async def test_the_asynchronous_client_runs_jobs_at_once(cluster: Client) -> None:
+    async with AsyncClient(cluster.kubeconfig) as client, asyncio.TaskGroup() as tasks:
+        runs = [tasks.create_task(client.run(image="busybox", command="sleep 1")) for _ in range(3)]
+        await asyncio.gather(*runs)
+    assert [run.result().succeeded for run in runs] == [1, 1, 1]
+
+
+async def test_a_limit_of_the_caller_ends_the_wait(cluster: Client) -> None:
+    async with AsyncClient(cluster.kubeconfig) as client:
+        job = await client.submit(image="busybox", pod=FOREVER)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await job.wait()
+        await job.cancel()
+
+
+async def test_an_embedded_cluster_is_started_and_stopped() -> None:
+    async with AsyncClient(local=True) as client:
+        kubeconfig = client.kubeconfig
+        assert kubeconfig is not None
+        assert (await client.jobs()) == []
+    assert not kubeconfig.exists()
+    with pytest.raises(ClientError, match="this client is closed; make a new one"):
+        await client.jobs()
+
+
+def test_options_of_the_embedded_cluster_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match=r"local cluster: --node-resources: .cpu.: each entry must be NAME=QUANTITY"):
+        Client(local=LocalOptions(node_resources="cpu"))
+    with pytest.raises(ClientError, match="leave kubeconfig= and context= out"):
+        Client(tmp_path / "kubeconfig", local=True)
+
+
+def test_without_a_kubeconfig_the_next_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        Unreachable, match=r"\.kube/config: No such file.*; without a cluster, use Client\(local=True\)"
+    ):
+        Client()
+
+
+def test_the_kubeconfig_of_volcanoio_up_is_found(
+    cluster: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert cluster.kubeconfig is not None
+    (tmp_path / ".volcanoio").mkdir()
+    (tmp_path / ".volcanoio" / "kubeconfig").write_bytes(cluster.kubeconfig.read_bytes())
+    with Client() as client:
+        assert client.server == cluster.server
+
+
+def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: c}}],"
+        " clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}"
+    )
+    with (
+        Client(file) as client,
+        pytest.raises(Unreachable, match=r"at http://127\.0\.0\.1:1: .*Connection refused; check"),
+    ):
+        client.submit(image="busybox")

@@ -1,0 +1,580 @@
+"""`AsyncJob`: a submitted job, and what its owner can ask of it and do with it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from math import inf
+from time import monotonic
+from typing import Any, Final
+
+import anyio
+import msgspec
+import yaml
+from anyio.abc import ObjectSendStream
+
+from volcanoio.client.cards import job_card
+from volcanoio.client.connection import ClusterConnection
+from volcanoio.client.errors import ClientError, InvalidJob, JobFailed, JobNotFound, Timeout, Unreachable, Unschedulable
+from volcanoio.client.explanation import Reason, explain_job
+from volcanoio.client.progress import open_progress
+from volcanoio.client.shards import results_of
+from volcanoio.compose.journals.live_timeline import read_timeline
+from volcanoio.compose.journals.timeline import Timeline, UnknownJobError, grouped
+from volcanoio.framework.arguments import suggestion
+from volcanoio.kube.errors import BadRequest, Expired, NotFound, error_of
+from volcanoio.kube.requests import DeleteOptions
+from volcanoio.kube.transport import StreamRefused
+from volcanoio.model import kinds, names
+from volcanoio.model.batch import FINISHED_PHASES, Job, JobAction, JobPhase
+from volcanoio.model.core import ContainerStateTerminated, Event, Pod
+from volcanoio.model.kinds import owner_reference
+from volcanoio.model.times import epoch
+
+FINISHED: Final = "Finished"
+"""What `wait` waits for by default: any phase in which a job stays."""
+PLACED: Final = "Placed"
+"""The job has left Pending: enough of its pods run or have run."""
+_ENDED = FINISHED_PHASES | {JobPhase.ABORTED}
+"""Phases that end a wait; a job that was suspended before may be resumed."""
+_GOALS: dict[str, str] = {goal.lower(): goal for goal in (FINISHED, PLACED, *JobPhase)}
+_TICK = 1.0
+"""Seconds between two looks at deadlines and the progress."""
+_PATIENCE = 30.0
+"""Seconds for which a lost API server is asked again while waiting."""
+_NOT_STARTED = ("StartError", "ContainerCannotRun")
+_LOG_LINES = 10
+"""Lines of a failed pod's log in an error."""
+_MOST_STREAMS = 200
+"""Pods whose logs are followed at once; each has a connection."""
+_FIRST_NOTE, _NOTE_INTERVAL, _NOTE_REST = 2.0, 10.0, 20.0
+"""Seconds until the reason is first asked for, and between two questions; and how many times longer the pause is than
+the answer took.
+"""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a job; numbers are of pods, times in epoch seconds (None before they happened)."""
+
+    phase: str
+    reason: str = ""
+    message: str = ""
+    replicas: int = 0
+    min_available: int = 0
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retries: int = 0
+    created: float | None = None
+    started: float | None = None
+    finished: float | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it stays in its phase."""
+        return self.phase in FINISHED_PHASES
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that completed: its pods, its times in seconds, and the `values` that a mapped function returned."""
+
+    job: str
+    succeeded: int
+    failed: int
+    wait: float | None
+    run_time: float | None
+    values: tuple[Any, ...] = ()
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """A line that a pod of the job wrote."""
+
+    pod: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return the line after the name of its pod."""
+        return f"{self.pod}: {self.text}"
+
+
+def status_of(job: Job) -> Status:
+    """Return the state of a job as it is stored."""
+    status = job.status
+    phase = status.state.phase or str(JobPhase.PENDING)
+    times = {each.status: epoch(each.last_transition_time) for each in status.conditions}
+    return Status(
+        phase=phase,
+        reason=status.state.reason,
+        message=status.state.message,
+        replicas=sum(task.replicas for task in job.spec.tasks),
+        min_available=job.spec.min_available,
+        pending=status.pending,
+        running=status.running,
+        succeeded=status.succeeded,
+        failed=status.failed,
+        retries=status.retry_count,
+        created=epoch(job.metadata.creation_timestamp),
+        started=times.get(str(JobPhase.RUNNING)),
+        finished=times.get(phase) if phase in FINISHED_PHASES else None,
+    )
+
+
+class AsyncJob:
+    """A job of the cluster. Every request raises Unreachable, Refused and, once it is deleted, JobNotFound."""
+
+    def __init__(self, cluster: ClusterConnection, stored: Job) -> None:
+        self._cluster = cluster
+        self._stored = stored
+        self.name = stored.metadata.name
+        self.namespace = stored.metadata.namespace
+        self.uid = stored.metadata.uid
+
+    def __repr__(self) -> str:
+        phase = self._stored.status.state.phase or JobPhase.PENDING
+        return f"<{type(self).__name__} {self.namespace}/{self.name} {phase}>"
+
+    def _repr_html_(self) -> str:
+        """Return the job as a card for notebooks, as it was last seen."""
+        return job_card(self._stored)
+
+    @property
+    def status(self) -> Awaitable[Status]:
+        """Its current state, which `await` reads from the cluster."""
+        return _Reading(self._status)
+
+    async def _status(self) -> Status:
+        return status_of(await self._read())
+
+    async def wait(
+        self,
+        until: str = FINISHED,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - it has an error of its own
+        start_timeout: float | None = None,
+        progress: bool | None = None,
+    ) -> Status:
+        """Wait until it is in a phase, by default one in which it stays; cancelling the wait leaves the job running.
+
+        `until` is a phase such as "Running", or "Placed" (it left Pending) or "Finished". After `timeout` seconds it
+        raises Timeout, or Unschedulable if the job was not placed; so it does if the job is not placed after
+        `start_timeout` seconds. It raises JobFailed when the job has ended and will not come into that phase; a job
+        that is suspended meanwhile counts as ended.
+        `progress` draws a bar: by default in terminals and notebooks.
+        """
+        goal = _goal(until)
+        began = monotonic()
+        may_be_resumed = self._stored.status.state.phase == JobPhase.ABORTED
+        notes = _Notes(partial(self._explain, with_remedies=False))
+        try:
+            with open_progress(progress) as display:
+                async with self._changes() as changes:
+                    while True:
+                        starts = not _reached(self._stored, PLACED)
+                        limit = min(_or_infinite(timeout), _or_infinite(start_timeout) if starts else inf)
+                        with anyio.move_on_after(min(_TICK, began + limit - monotonic())):
+                            self._stored = await changes.receive()
+                        display.show(self._stored, await notes.current(self._stored) if display.is_shown else "")
+                        phase = self._stored.status.state.phase
+                        may_be_resumed = may_be_resumed and phase == JobPhase.ABORTED
+                        has_ended = phase in _ENDED and not may_be_resumed
+                        if _reached(self._stored, goal) or (has_ended and goal == FINISHED):
+                            return status_of(self._stored)
+                        if has_ended:
+                            raise await self._failure(goal)
+                        if monotonic() >= began + limit:
+                            raise await self._lateness(limit)
+        except anyio.get_cancelled_exc_class() as error:
+            error.add_note(self._still_running())
+            raise
+
+    def _still_running(self) -> str:
+        """Return the sentence for users who stop waiting."""
+        until = " until its embedded cluster is closed" if self._cluster.embedded else ""
+        again = f'client.job("{self.name}").wait() waits again, .cancel() removes it'
+        return f"job {self.namespace}/{self.name} keeps running{until}; {again}"
+
+    async def result(
+        self,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as in wait
+        start_timeout: float | None = None,
+        progress: bool | None = None,
+    ) -> Result:
+        """Wait for its end and return what it did; raises JobFailed, Unschedulable and Timeout, as `wait` does."""
+        status = await self.wait(timeout=timeout, start_timeout=start_timeout, progress=progress)
+        if status.phase != JobPhase.COMPLETED:
+            raise await self._failure()
+        return Result(
+            job=f"{self.namespace}/{self.name}",
+            succeeded=status.succeeded,
+            failed=status.failed,
+            wait=_between(status.created, status.started),
+            run_time=_between(status.started, status.finished),
+            values=await self._values(status.replicas),
+        )
+
+    async def pods(self) -> list[Pod]:
+        """List its pods, by task and index."""
+        async with self._cluster.requests(self.name) as client:
+            found = await client.list(kinds.POD, self.namespace, label_selector=f"{names.JOB_NAME}={self.name}")
+        pods = [pod for pod in found if isinstance(pod, Pod) and _is_owned(pod, self.uid)]
+        return sorted(pods, key=_task_and_index)
+
+    async def logs(self, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogLine]:
+        """Yield the lines of its pods: pod after pod, or with `follow` as they are written, until the job has ended.
+
+        `tail` limits each pod to its last lines. Pods that have not started are skipped, or followed once they start.
+        """
+        if not follow:
+            for pod in await self.pods():
+                async for line in self._pod_log(pod, tail=tail):
+                    yield line
+            return
+        send, receive = anyio.create_memory_object_stream[LogLine](1000)
+        task = asyncio.create_task(self._follow(send, tail))
+        try:
+            async for line in receive:
+                yield line
+            await task
+        finally:
+            receive.close()
+            await _stop(task)
+
+    async def events(self) -> list[Event]:
+        """List the Events about the job, its PodGroup and its pods, oldest first."""
+        async with self._cluster.requests(self.name) as client:
+            found = await client.list(kinds.EVENT, self.namespace)
+        tasks = "|".join(re.escape(task.name) for task in self._stored.spec.tasks)
+        is_pod = re.compile(rf"{re.escape(self.name)}-(?:{tasks})-\d+").fullmatch
+        group = f"{self.name}-{self.uid}"
+
+        def is_mine(event: Event) -> bool:
+            about = event.involved_object
+            return about.uid == self.uid or about.name == group or is_pod(about.name) is not None
+
+        mine = [event for event in found if isinstance(event, Event) and is_mine(event)]
+        return sorted(mine, key=lambda event: event.last_timestamp or event.metadata.creation_timestamp or "")
+
+    async def why(self) -> Reason:
+        """Explain why it waits, and what would help, as `volcanoio why` does."""
+        if (await self._read()).status.state.phase in FINISHED_PHASES:
+            return Reason(job=f"{self.namespace}/{self.name}")  # it has no PodGroup any more
+        return await self._explain()
+
+    async def timeline(self) -> Timeline:
+        """Return what happened to it so far, as `volcanoio timeline` does; pods of one moment are one entry."""
+        async with self._cluster.requests(self.name) as client:
+            try:
+                found = await read_timeline(client, self.name, self.namespace)
+            except UnknownJobError as error:
+                raise JobNotFound(NotFound(404, "NotFound", str(error))) from None
+        self._check_identity(found.uid)
+        return msgspec.structs.replace(found, entries=tuple(grouped(found.entries)))
+
+    async def yaml(self) -> str:
+        """Return the stored object as YAML, without managedFields."""
+        async with self._cluster.requests(self.name) as client:
+            manifest = await client.get_raw(kinds.JOB, self.name, self.namespace)
+        manifest["metadata"].pop("managedFields", None)
+        return str(yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True))
+
+    async def cancel(self) -> None:
+        """Delete it with its pods; its records in the cluster's history stay."""
+        async with self._cluster.requests(self.name) as client:
+            await client.delete(kinds.JOB, self.name, self.namespace, DeleteOptions(uid=self.uid))
+
+    async def suspend(self) -> None:
+        """Stop its pods and keep the job; `resume` starts them again."""
+        await self._command(JobAction.ABORT_JOB)
+
+    async def resume(self) -> None:
+        """Start a suspended job again."""
+        await self._command(JobAction.RESUME_JOB)
+
+    async def _explain(self, *, with_remedies: bool = True) -> Reason:
+        group = f"{self.name}-{self.uid}"
+        return await explain_job(self._cluster, self.name, self.namespace, group=group, with_remedies=with_remedies)
+
+    async def _read(self) -> Job:
+        async with self._cluster.requests(self.name) as client:
+            found = await client.get(kinds.JOB, self.name, self.namespace)
+        assert isinstance(found, Job)
+        self._check_identity(found.metadata.uid)
+        self._stored = found
+        return found
+
+    def _check_identity(self, uid: str) -> None:
+        if uid != self.uid:
+            message = f"job {self.namespace}/{self.name} was deleted; another one has its name now"
+            raise JobNotFound(NotFound(404, "NotFound", message))
+
+    async def _command(self, action: JobAction) -> None:
+        """Request an action of the controllers, as vcctl does."""
+        reference = owner_reference(kinds.JOB, await self._read())
+        metadata = {
+            "generateName": f"{self.name}-{action.lower()}-",
+            "namespace": self.namespace,
+            "ownerReferences": [reference],
+        }
+        async with self._cluster.requests(self.name) as client:
+            await client.create(kinds.COMMAND, {"metadata": metadata, "action": action, "target": reference})
+
+    async def _lateness(self, seconds: float) -> Timeout:
+        """Return the error of a job that did not get there within so many seconds."""
+        job, phase = f"{self.namespace}/{self.name}", self._stored.status.state.phase or JobPhase.PENDING
+        if not _reached(self._stored, PLACED) and (reason := await self._explain(with_remedies=False)).code:
+            return Unschedulable(job, seconds, reason.code, reason.message)
+        return Timeout(f"job {job} is still {phase} after {seconds:g} s; {self._still_running()}")
+
+    async def _failure(self, goal: str = FINISHED) -> ClientError:
+        """Return the error of an ended job, with its first failed pod and the end of its log."""
+        status = self._stored.status
+        if status.state.phase == JobPhase.COMPLETED:
+            return ClientError(f"job {self.namespace}/{self.name} has completed, so it will not be {goal}")
+        pod, end = next(((pod, end) for pod in await self.pods() if (end := _failed_end(pod))), (None, None))
+        log: list[str] = []
+        if pod is not None:
+            with suppress(ClientError):
+                log = [line.text async for line in self._pod_log(pod, tail=_LOG_LINES)]
+        return JobFailed(
+            f"{self.namespace}/{self.name}",
+            status.state.phase,
+            message=status.state.message,
+            pod=pod.metadata.name if pod else "",
+            exit_code=end.exit_code if end else None,
+            reason=_reason_of(end) if end else "",
+            log=tuple(log),
+        )
+
+    async def _values(self, count: int) -> tuple[Any, ...]:
+        """Return the results of a mapped function, () for other jobs."""
+        template = self._stored.spec.tasks[0].template if self._stored.spec.tasks else {}
+        containers = template.get("spec", {}).get("containers") or [{}]
+        if not any(each.get("name") == "VC_RESULT" for each in containers[0].get("env") or ()):
+            return ()
+        return results_of(await self.pods(), count)
+
+    async def _pod_log(self, pod: Pod, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogLine]:
+        """Yield the lines of a pod's first container; none if it has not started or is gone."""
+        container = pod.spec.containers[0].name if pod.spec.containers else ""
+        query = {"container": container, "follow": "true" if follow else "false"}
+        if tail is not None:
+            query["tailLines"] = str(tail)
+        name = pod.metadata.name
+        async with self._cluster.requests(self.name) as client:
+            try:
+                async with client.transport.stream(kinds.POD.path(self.namespace, name, "log"), query=query) as batches:
+                    async for batch in batches:
+                        for line in filter(None, batch):
+                            yield LogLine(name, line.decode("utf-8", "replace"))
+            except StreamRefused as refused:
+                if not isinstance(error := error_of(refused.response), BadRequest | NotFound):
+                    raise error from None
+
+    async def _follow(self, send: ObjectSendStream[LogLine], tail: int | None) -> None:
+        """Send the lines of all pods as they are written, until the job has ended."""
+        limit = asyncio.Semaphore(_MOST_STREAMS)
+        followed: dict[str, asyncio.Task[None]] = {}
+
+        async def copy(pod: Pod) -> None:
+            async with limit:
+                async for line in self._pod_log(pod, follow=True, tail=tail):
+                    await send.send(line)
+
+        def follow(pod: Pod) -> None:
+            if pod.metadata.uid not in followed and pod.status.phase not in ("", "Pending"):
+                followed[pod.metadata.uid] = asyncio.create_task(copy(pod))
+
+        watching = asyncio.create_task(self._watch_pods(follow))
+        async with send:
+            try:
+                await self.wait(progress=False)
+                for pod in await self.pods():
+                    follow(pod)
+                await asyncio.gather(*followed.values())
+            finally:
+                for task in (watching, *followed.values()):
+                    task.cancel()
+
+    async def _watch_pods(self, see: Callable[[Pod], None]) -> None:
+        """Call `see` with its pods at every change; a refused or lost watch is opened again."""
+        selector = f"{names.JOB_NAME}={self.name}"
+        while True:
+            with suppress(ClientError):
+                async with (
+                    self._cluster.requests(self.name) as client,
+                    client.watch(kinds.POD, self.namespace, label_selector=selector) as changes,
+                ):
+                    async for change in changes:
+                        if isinstance(change.object, Pod) and _is_owned(change.object, self.uid):
+                            see(change.object)
+            await anyio.sleep(_TICK)
+
+    @asynccontextmanager
+    async def _changes(self) -> AsyncIterator[_Versions]:
+        """Provide the versions of the stored job, beginning with the current one."""
+        versions = _Versions()
+        task = asyncio.create_task(self._watch(versions))
+        try:
+            yield versions
+        finally:
+            await _stop(task)
+
+    async def _watch(self, versions: _Versions) -> None:
+        """Pass on every version until the watch is cancelled or a lost server does not return."""
+        lost = None
+        while True:
+            try:
+                versions.put(await self._read())
+                lost = None
+                await self._watch_from(self._stored.metadata.resource_version, versions)
+            except Unreachable as error:
+                lost = lost or monotonic()
+                if monotonic() - lost > _PATIENCE:
+                    versions.fail(error)
+                    return
+                await anyio.sleep(_TICK)
+            except ClientError as error:
+                versions.fail(error)
+                return
+
+    async def _watch_from(self, version: str, versions: _Versions) -> None:
+        """Pass on versions until the server ends the watch."""
+        selector = f"metadata.name={self.name}"
+        async with self._cluster.requests(self.name) as client:
+            try:
+                async with client.watch(
+                    kinds.JOB, self.namespace, resource_version=version, field_selector=selector
+                ) as changes:
+                    async for change in changes:
+                        if change.type == "DELETED":
+                            return  # reading it again reports what became of it
+                        if isinstance(change.object, Job):
+                            versions.put(change.object)
+            except Expired:
+                return
+
+
+class _Reading:
+    """An awaitable that sends its request when it is awaited, and may be dropped without."""
+
+    def __init__(self, read: Callable[[], Coroutine[Any, Any, Status]]) -> None:
+        self._read = read
+
+    def __await__(self) -> Generator[Any, None, Status]:
+        return self._read().__await__()
+
+
+class _Versions:
+    """The last version of the job that was not received yet, or the error that ended the watch."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+        self._job: Job | None = None
+        self._error: ClientError | None = None
+
+    def put(self, job: Job) -> None:
+        """Replace the version."""
+        self._job = job
+        self._changed.set()
+
+    def fail(self, error: ClientError) -> None:
+        """End the versions."""
+        self._error = error
+        self._changed.set()
+
+    async def receive(self) -> Job:
+        """Wait for a version that was not received yet. Raises the error that ended the watch."""
+        await self._changed.wait()
+        if self._error is not None:
+            raise self._error
+        self._changed.clear()
+        assert self._job is not None
+        return self._job
+
+
+class _Notes:
+    """Why a job waits, for its progress: asked again after ten seconds or, where that is slow, later."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Reason]]) -> None:
+        self._ask = ask
+        self._next = monotonic() + _FIRST_NOTE
+        self._text = ""
+
+    async def current(self, job: Job) -> str:
+        """Return the reason in a few words, "" for a job that does not wait."""
+        if _reached(job, PLACED):
+            return ""
+        if (began := monotonic()) >= self._next:
+            with suppress(ClientError):
+                reason = await self._ask()
+                place = f", number {reason.position} in {reason.queue}" if reason.position else ""
+                self._text = f"{reason.code}{place}" if reason.code else ""
+            took = monotonic() - began
+            self._next = monotonic() + max(_NOTE_INTERVAL, took * _NOTE_REST)
+        return self._text
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for its end."""
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()  # its reader has gone
+
+
+def _goal(text: str) -> str:
+    if (goal := _GOALS.get(text.lower())) is None:
+        raise InvalidJob(f'wait(until="{text}") is no phase{suggestion(text, list(_GOALS.values()))}')
+    return goal
+
+
+def _reached(job: Job, goal: str) -> bool:
+    """Return whether a job is in the phase, or was in it before it ended."""
+    phase = job.status.state.phase or str(JobPhase.PENDING)
+    if goal == FINISHED:
+        return phase in FINISHED_PHASES
+    if goal == PLACED:
+        return phase != JobPhase.PENDING
+    return phase == goal or (
+        phase in FINISHED_PHASES
+        and goal == JobPhase.RUNNING
+        and any(each.status == goal for each in job.status.conditions)
+    )
+
+
+def _is_owned(pod: Pod, uid: str) -> bool:
+    return any(owner.uid == uid for owner in pod.metadata.owner_references)
+
+
+def _task_and_index(pod: Pod) -> tuple[str, int]:
+    labels = pod.metadata.labels
+    index = labels.get(names.TASK_INDEX, "") or pod.metadata.name.rpartition("-")[2]
+    return labels.get(names.TASK_SPEC, ""), int(index) if index.isdigit() else 0
+
+
+def _failed_end(pod: Pod) -> ContainerStateTerminated | None:
+    """Return how the container ended that made a pod fail; None for a pod that did not."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    ends = [end for each in statuses for end in (each.state.terminated, each.last_state.terminated) if end is not None]
+    failed = next((end for end in ends if end.exit_code), None)
+    if pod.status.phase == "Failed":
+        return failed or ContainerStateTerminated(reason=pod.status.reason)
+    return failed
+
+
+def _reason_of(end: ContainerStateTerminated) -> str:
+    """Return why a container ended; with the runtime's message if it could not be started, as without its program."""
+    return f"{end.reason}: {end.message}" if end.reason in _NOT_STARTED and end.message else end.reason
+
+
+def _or_infinite(limit: float | None) -> float:
+    return inf if limit is None else limit
+
+
+def _between(begin: float | None, end: float | None) -> float | None:
+    return None if begin is None or end is None else max(0.0, end - begin)
