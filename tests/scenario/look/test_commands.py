@@ -71,8 +71,8 @@ async def test_jobs_pods_and_logs_of_a_running_cluster() -> None:
             kinds.POD_GROUP, PodGroup, lambda all_: any(_waits(group, "big") for group in all_.values()), "a reason"
         )
         rows = (await ended(c, "jobs")).out.splitlines()
-        assert rows[1].split()[:4] == ["a", "Running", "2/2", "2/0/0/0"]
-        assert rows[2].split()[:4] == ["big", "Pending", "0/1", "0/0/0/0"]
+        assert rows[1].split()[:5] == ["a", "volcanoio", "Running", "2/2", "2/0/0/0"]
+        assert rows[2].split()[:5] == ["big", "volcanoio", "Pending", "0/1", "0/0/0/0"]
         assert rows[2].endswith("(ClusterInsufficient)")
         done = await ended(c, "pods", "a", "-o", "name", "-n", "default")
         assert done.out == "pod/a-task-0\npod/a-task-1\n"
@@ -139,8 +139,9 @@ def test_a_server_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
 def test_top_names_the_package_that_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for name in [name for name in sys.modules if name.startswith(("textual", "volcanoio.cli.look.top"))]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "textual", None)
-    monkeypatch.delitem(sys.modules, "volcanoio.cli.look.top", raising=False)
     context = {"name": "x", "context": {"cluster": "c"}}
     server = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
     file = tmp_path / "kubeconfig"

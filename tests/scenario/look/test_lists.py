@@ -21,22 +21,22 @@ async def test_jobs_with_nodes_or_reasons(capsys: pytest.CaptureFixture[str]) ->
         await some_jobs(w)
         await list_jobs(w.cluster(), Wanted())
         assert capsys.readouterr().out == (
-            "JOB      PHASE     GANG   R/P/S/F   QUEUE     PRIORITY   AGE   NODELIST(REASON)\n"
-            "bert     Running   3/3    3/0/0/0   default   high       95s   gpu-[0-2]\n"
-            "broken   Failed    0/1    0/0/0/0   default   -          5s    (TaskFailed)\n"
-            "etl      Pending   0/4    0/4/0/0   ml        -          5s    (NotEnoughResources)\n"
-            "sweep    Pending   0/2    0/0/0/0   default   -          5s    -\n"
+            "JOB      OWNER   PHASE     GANG   R/P/S/F   QUEUE     PRIORITY   AGE   NODELIST(REASON)\n"
+            "bert     ann     Running   3/3    3/0/0/0   default   high       95s   gpu-[0-2]\n"
+            "broken   -       Failed    0/1    0/0/0/0   default   -          5s    (TaskFailed)\n"
+            "etl      -       Pending   0/4    0/4/0/0   ml        -          5s    (NotEnoughResources)\n"
+            "sweep    -       Pending   0/2    0/0/0/0   default   -          5s    -\n"
         )
         await list_jobs(w.cluster(""), Wanted("wide", labels="team=data"))
         assert capsys.readouterr().out == (
-            "NAMESPACE   JOB   PHASE     GANG   R/P/S/F   QUEUE   PRIORITY   AGE   NODELIST(REASON)       OWNER   "
+            "NAMESPACE   JOB   OWNER   PHASE     GANG   R/P/S/F   QUEUE   PRIORITY   AGE   NODELIST(REASON)       "
             "MESSAGE\n"
-            "default     etl   Pending   0/4    0/4/0/0   ml      -          5s    (NotEnoughResources)   -       "
+            "default     etl   -       Pending   0/4    0/4/0/0   ml      -          5s    (NotEnoughResources)   "
             "2/4 tasks in gang unschedulable\n"
         )
         await list_jobs(w.cluster("team"), Wanted("wide"))
         assert capsys.readouterr().out.splitlines()[1].split() == (
-            ["report-1", "Completed", "1/1", "0/0/1/0", "default", "-", "5s", "-", "CronJob/nightly"]
+            ["report-1", "CronJob/nightly", "Completed", "1/1", "0/0/1/0", "default", "-", "5s", "-"]
         )
 
 
@@ -52,6 +52,7 @@ async def test_jobs_are_selected_by_queue_phase_and_field(capsys: pytest.Capture
         names = Wanted("name")
         assert await listed(names, queue="ml") == ["job.batch.volcano.sh/etl"]
         assert await listed(names, phase="pending") == ["job.batch.volcano.sh/etl", "job.batch.volcano.sh/sweep"]
+        assert await listed(names, owner="ann") == ["job.batch.volcano.sh/bert"]
         assert await listed(Wanted("name", fields="metadata.name=bert")) == ["job.batch.volcano.sh/bert"]
         assert len(await listed(names, "")) == 5
         await list_jobs(w.cluster(), Wanted("json"), queue="ml")
@@ -256,7 +257,7 @@ async def test_watching_prints_each_row_that_changes(capsys: pytest.CaptureFixtu
         assert len((await printed.until("QueueClosed")).splitlines()) == 3
         await w.status(kinds.JOB, "a", {"state": {"phase": "Running"}, "pending": None, "running": 1})
         assert (await printed.until("Running")).splitlines() == [
-            "a     Running   1/1    1/0/0/0   default   -          0s    -",
+            "a     -       Running   1/1    1/0/0/0   default   -          0s    -",
         ]
         tasks.cancel_scope.cancel()
 

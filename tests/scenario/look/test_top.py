@@ -70,13 +70,13 @@ async def test_jobs_follow_their_changes_with_active_ones_first() -> None:
             lines = await screen.shows("report-1")
             assert lines[0] == "5 jobs: 1 Completed, 1 Failed, 2 Pending, 1 Running"
             assert [line.split()[1:3] for line in lines[1:7]] == [
-                ["JOB", "PHASE"], ["bert", "Running"], ["etl", "Pending"], ["sweep", "Pending"], ["broken", "Failed"],
-                ["report-1", "Completed"],
+                ["JOB", "OWNER"], ["bert", "ann"], ["etl", "-"], ["sweep", "-"], ["broken", "-"],
+                ["report-1", "CronJob/nightly"],
             ]  # fmt: skip
             assert lines[2].endswith("gpu-[0-2]")
-            assert lines[3].endswith("(NotEnoughResources)")
+            assert "(NotEnough" in lines[3]
             await w.status(kinds.JOB, "sweep", {"state": {"phase": "Running"}, "running": 2})
-            await screen.shows("sweep     Running    2/2")
+            await screen.shows("sweep     -                Running    2/2")
             await w.client.delete(kinds.JOB, "etl", "default")
             await screen.until(lambda lines: lines[0].startswith("4 jobs") and not any("etl" in line for line in lines))
 

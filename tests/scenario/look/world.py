@@ -163,7 +163,8 @@ async def world(logs: LogSource | None = None) -> AsyncIterator[World]:
 
 async def some_jobs(w: World) -> None:
     """One job runs, one waits, one is new, one failed, and one of another namespace completed."""
-    await w.job("bert", "Running", {"worker": 3}, counts={"Running": 3}, priorityClassName="high")
+    ann = {"annotations": {"volcanoio.dev/creator": "ann"}}
+    await w.job("bert", "Running", {"worker": 3}, counts={"Running": 3}, priorityClassName="high", metadata=ann)
     for index in range(3):
         await w.pod("bert", "worker", index, "Running", f"gpu-{index}")
     w.clock.advance(seconds=90)

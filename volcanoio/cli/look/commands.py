@@ -43,17 +43,19 @@ _names = click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--phase", default="", show_default=False, metavar="PHASE", help="Only jobs in this phase, such as Pending."
 )
+@click.option("--owner", default="", show_default=False, metavar="USER", help="Only jobs of this owner.")
 @_listing
 @on_cluster(everywhere=True)
-async def jobs(cluster: Cluster, wanted: Any, queue: str, phase: str) -> None:
+async def jobs(cluster: Cluster, wanted: Any, queue: str, phase: str, owner: str) -> None:
     """List jobs, all or those of these names.
 
-    GANG is running and succeeded pods of the minimum; R/P/S/F are running, pending, succeeded and failed pods. The last
-    column has the nodes of running pods, and in parentheses the code of the reason why pods wait or the job ended.
+    OWNER is who created the job, if the admission saw it. GANG is running and succeeded pods of the minimum; R/P/S/F
+    are running, pending, succeeded and failed pods. The last column has the nodes of running pods, and in parentheses
+    the code of the reason why pods wait or the job ended.
     """
     from volcanoio.cli.look.listing import list_jobs
 
-    await list_jobs(cluster, wanted, queue=queue, phase=phase)
+    await list_jobs(cluster, wanted, queue=queue, phase=phase, owner=owner)
 
 
 @click.command(short_help="Show one job: tasks, pods, reasons and events.")

@@ -16,6 +16,7 @@ from volcanoio.cli.look.following import Selected, batches, following
 from volcanoio.cli.look.tables import Cells, Objects, Rows, Table
 from volcanoio.cli.output import NO_RESOURCES, TablePrinter, documents
 from volcanoio.cli.terminal import UsageError, unknown_name
+from volcanoio.engine.accounting.finished_jobs import owner_of
 from volcanoio.engine.jobs.pods.manifests import pod_name
 from volcanoio.kube.decoding import ObjectDecoder
 from volcanoio.kube.errors import Forbidden, NotFound
@@ -57,8 +58,8 @@ class _List(NamedTuple):
         return self.table.rows({**objects, kind: kept}, now)
 
 
-async def list_jobs(cluster: Cluster, wanted: Wanted, *, queue: str = "", phase: str = "") -> None:
-    """Print jobs, all or those in a queue and phase."""
+async def list_jobs(cluster: Cluster, wanted: Wanted, *, queue: str = "", phase: str = "", owner: str = "") -> None:
+    """Print jobs, all or those in a queue and phase and of an owner."""
     selected = _selected(cluster, kinds.JOB, wanted)
     if phase:
         phase = job_phase("--phase", phase)
@@ -68,7 +69,8 @@ async def list_jobs(cluster: Cluster, wanted: Wanted, *, queue: str = "", phase:
 
     def keep(job: ApiObject) -> bool:
         assert isinstance(job, Job)
-        return (not queue or job.spec.queue == queue) and (not phase or tables.phase_of(job) == phase)
+        is_in = (not queue or job.spec.queue == queue) and (not phase or tables.phase_of(job) == phase)
+        return is_in and (not owner or owner_of(job) == owner)
 
     listing = _List(tables.JOBS, selected, keep=keep)
     if wanted.output in _DOCUMENTS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -98,7 +98,7 @@ def pods_of(job: Job, rest: Sequence[str] = ()) -> Selected:
 
 async def read_log(
     cluster: Cluster, pod: Pod, options: LogOptions, *, is_new: bool = False
-) -> AsyncIterator[list[bytes]]:
+) -> AsyncGenerator[list[bytes], None]:
     """Yield batches of lines. Raises ApiError if there is no log, TransportError if the connection breaks."""
     meta = pod.metadata
     path = kinds.POD.path(meta.namespace, meta.name, "log")

@@ -289,24 +289,24 @@ class TableScreen(Screen[None]):
         self.query_one("#filter", Input).display = False
         self._table.focus()
 
-    def on_data_table_row_selected(self) -> None:
+    async def on_data_table_row_selected(self) -> None:
         """Describe the row on Enter."""
-        self.action_describe()
+        await self.action_describe()
 
-    def action_why(self) -> None:
+    async def action_why(self) -> None:
         """Show why the job of the row waits."""
         if (job := self._job()) is not None:
             meta = job.metadata
             load = partial(self._explain, self._cluster, meta.namespace, meta.name)
-            self.app.push_screen(TextScreen(f"why {meta.key}", load))
+            await self.app.push_screen(TextScreen(f"why {meta.key}", load))
 
-    def action_logs(self) -> None:
+    async def action_logs(self) -> None:
         """Show the log of the job or pod of the row."""
         pod = self._objects.get(kinds.POD, {}).get(self._chosen()) if self._view.kind is kinds.POD else None
         if isinstance(pod, Pod):
-            self.app.push_screen(LogScreen(f"log of pod {pod.metadata.key}", partial(self._follow_pod, pod)))
+            await self.app.push_screen(LogScreen(f"log of pod {pod.metadata.key}", partial(self._follow_pod, pod)))
         elif (job := self._job()) is not None:
-            self.app.push_screen(LogScreen(f"log of job {job.metadata.key}", partial(self._follow_job, job)))
+            await self.app.push_screen(LogScreen(f"log of job {job.metadata.key}", partial(self._follow_job, job)))
 
     async def _follow_pod(self, pod: Pod, write: Callable[[list[bytes], str], None]) -> None:
         async for batch in read_log(self._cluster, pod, LogOptions(follow=True, tail=_LOG_LINES)):
@@ -316,10 +316,10 @@ class TableScreen(Screen[None]):
         options = LogOptions(follow=True, tail=_LOG_LINES)
         await LogFollower(self._cluster, job, options, write, with_prefix=True).run(pods_of(job))
 
-    def action_describe(self) -> None:
+    async def action_describe(self) -> None:
         """Show the job of the row in full, or another object as YAML."""
         if key := self._chosen():
-            self.app.push_screen(
+            await self.app.push_screen(
                 TextScreen(f"{self._view.kind.kind.lower()} {key}", partial(self._describe, self._view, key))
             )
 
