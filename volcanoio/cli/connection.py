@@ -75,13 +75,20 @@ class Target(NamedTuple):
     everywhere: bool = False
 
 
+_NOT_GIVEN = Target()
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A connected cluster; `namespace` is "" for all namespaces. `now` is the time that ages are relative to."""
+    """A connected cluster; `namespace` is "" for all namespaces. `now` is the time that ages are relative to.
+
+    `target` are the options by which it was selected.
+    """
 
     client: Client
     namespace: str
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    target: Target = _NOT_GIVEN
 
     @property
     def place(self) -> str:
@@ -111,7 +118,7 @@ async def cluster_of(target: Target) -> AsyncIterator[Cluster]:
     transport = _WarningTransport(connection)
     try:
         with reporting_api_errors():
-            yield Cluster(Client(transport), namespace)
+            yield Cluster(Client(transport), namespace, target=target)
     finally:
         await transport.aclose()
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from tests.scenario.look.printed import Printed
-from tests.scenario.look.world import World, pod_status, world
+from tests.scenario.look.world import pod_status, some_jobs, some_queues, world
 from volcanoio.cli.look.describing import show_job
 from volcanoio.cli.look.listing import Wanted, list_events, list_jobs, list_nodes, list_pods, list_queues
 from volcanoio.cli.look.tables import fold_names, share_bar
@@ -16,53 +16,34 @@ from volcanoio.cli.terminal import UsageError
 from volcanoio.model import kinds
 
 
-async def some_jobs(w: World) -> None:
-    """One job runs, one waits, one is new, one failed, and one of another namespace completed."""
-    await w.job("bert", "Running", {"worker": 3}, counts={"Running": 3}, priorityClassName="high")
-    for index in range(3):
-        await w.pod("bert", "worker", index, "Running", f"gpu-{index}")
-    w.clock.advance(seconds=90)
-    await w.job(
-        "etl", "Pending", {"map": 4}, counts={"Pending": 4}, queue="ml", metadata={"labels": {"team": "data"}},
-        waits=("NotEnoughResources", "2/4 tasks in gang unschedulable"),
-    )  # fmt: skip
-    await w.job("sweep", "Pending", {"task": 2}, counts={})
-    await w.job("broken", "Running", {"task": 1})
-    await w.end("broken", "Failed", "TaskFailed", "task task failed")
-    await w.make(kinds.NAMESPACE, "team", {})
-    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "name": "nightly", "uid": "1"}
-    owned = {"ownerReferences": [{**owner, "controller": True}]}
-    await w.job("report-1", "Completed", {"task": 1}, counts={"Succeeded": 1}, namespace="team", metadata=owned)
-    w.clock.advance(seconds=5)
-
-
 async def test_jobs_with_nodes_or_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     async with world() as w:
         await some_jobs(w)
         await list_jobs(w.cluster(), Wanted())
         assert capsys.readouterr().out == (
-            "JOB      PHASE     GANG   R/P/S/F   QUEUE     PRIORITY   AGE   NODELIST(REASON)\n"
-            "bert     Running   3/3    3/0/0/0   default   high       95s   gpu-[0-2]\n"
-            "broken   Failed    0/1    0/0/0/0   default   -          5s    (TaskFailed)\n"
-            "etl      Pending   0/4    0/4/0/0   ml        -          5s    (NotEnoughResources)\n"
-            "sweep    Pending   0/2    0/0/0/0   default   -          5s    -\n"
+            "JOB      OWNER   PHASE     GANG   R/P/S/F   QUEUE     PRIORITY   AGE   NODELIST(REASON)\n"
+            "bert     ann     Running   3/3    3/0/0/0   default   high       95s   gpu-[0-2]\n"
+            "broken   -       Failed    0/1    0/0/0/0   default   -          5s    (TaskFailed)\n"
+            "etl      -       Pending   0/4    0/4/0/0   ml        -          5s    (NotEnoughResources)\n"
+            "sweep    -       Pending   0/2    0/0/0/0   default   -          5s    -\n"
         )
         await list_jobs(w.cluster(""), Wanted("wide", labels="team=data"))
         assert capsys.readouterr().out == (
-            "NAMESPACE   JOB   PHASE     GANG   R/P/S/F   QUEUE   PRIORITY   AGE   NODELIST(REASON)       OWNER   "
+            "NAMESPACE   JOB   OWNER   PHASE     GANG   R/P/S/F   QUEUE   PRIORITY   AGE   NODELIST(REASON)       "
             "MESSAGE\n"
-            "default     etl   Pending   0/4    0/4/0/0   ml      -          5s    (NotEnoughResources)   -       "
+            "default     etl   -       Pending   0/4    0/4/0/0   ml      -          5s    (NotEnoughResources)   "
             "2/4 tasks in gang unschedulable\n"
         )
         await list_jobs(w.cluster("team"), Wanted("wide"))
         assert capsys.readouterr().out.splitlines()[1].split() == (
-            ["report-1", "Completed", "1/1", "0/0/1/0", "default", "-", "5s", "-", "CronJob/nightly"]
+            ["report-1", "CronJob/nightly", "Completed", "1/1", "0/0/1/0", "default", "-", "5s", "-"]
         )
 
 
 async def test_jobs_are_selected_by_queue_phase_and_field(capsys: pytest.CaptureFixture[str]) -> None:
     async with world() as w:
         await some_jobs(w)
+        await w.queue("ml")
 
         async def listed(wanted: Wanted, namespace: str = "default", **given: str) -> list[str]:
             await list_jobs(w.cluster(namespace), wanted, **given)
@@ -70,15 +51,39 @@ async def test_jobs_are_selected_by_queue_phase_and_field(capsys: pytest.Capture
 
         names = Wanted("name")
         assert await listed(names, queue="ml") == ["job.batch.volcano.sh/etl"]
-        assert await listed(names, phase="Pending") == ["job.batch.volcano.sh/etl", "job.batch.volcano.sh/sweep"]
+        assert await listed(names, phase="pending") == ["job.batch.volcano.sh/etl", "job.batch.volcano.sh/sweep"]
+        assert await listed(names, owner="ann") == ["job.batch.volcano.sh/bert"]
         assert await listed(Wanted("name", fields="metadata.name=bert")) == ["job.batch.volcano.sh/bert"]
         assert len(await listed(names, "")) == 5
         await list_jobs(w.cluster(), Wanted("json"), queue="ml")
         document = json.loads(capsys.readouterr().out)
         assert document["kind"] == "List"
         assert [(item["kind"], item["spec"]["queue"]) for item in document["items"]] == [("Job", "ml")]
-        await list_jobs(w.cluster(), Wanted(), queue="nowhere")
-        assert tuple(capsys.readouterr()) == ("", "No resources found in namespace default\n")
+        await list_jobs(w.cluster("team"), Wanted(), queue="ml")
+        assert tuple(capsys.readouterr()) == ("", "No resources found in namespace team\n")
+        assert await listed(Wanted("name", names=("etl", "bert"))) == [
+            "job.batch.volcano.sh/bert", "job.batch.volcano.sh/etl",
+        ]  # fmt: skip
+        await list_jobs(w.cluster(), Wanted("json", names=("etl",)))
+        assert json.loads(capsys.readouterr().out)["metadata"]["name"] == "etl"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "message"),
+    [
+        (Wanted(names=("bert", "elt")), {}, 'there is no job "elt" in namespace default; did you mean etl?'),
+        (Wanted("json", names=("elt",)), {}, 'there is no job "elt" in namespace default; did you mean etl?'),
+        (Wanted(), {"queue": "mll"}, 'there is no queue "mll"; did you mean ml?'),
+        (Wanted(), {"phase": "Pendin"}, '--phase: there is no phase of jobs "Pendin"; did you mean Pending?'),
+    ],
+)
+async def test_misspelled_names_are_errors_with_close_ones(wanted: Wanted, given: dict[str, str], message: str) -> None:
+    async with world() as w:
+        await some_jobs(w)
+        await w.queue("ml")
+        with pytest.raises(UsageError) as refused:
+            await list_jobs(w.cluster(), wanted, **given)
+        assert str(refused.value) == message
 
 
 async def test_nodes_of_many_pods_are_read_only_for_wide(
@@ -93,23 +98,6 @@ async def test_nodes_of_many_pods_are_read_only_for_wide(
         assert shown.err == "nodes are left out, as more than 2 pods run; -o wide prints them\n"
         await list_jobs(w.cluster(), Wanted("wide"))
         assert "gpu-[0-2]" in capsys.readouterr().out
-
-
-async def some_queues(w: World) -> None:
-    """A tree of queues with shares, and one whose parent does not exist."""
-    await w.queue("root")
-    used = {"cpu": "24", "memory": "100Gi", "nvidia.com/gpu": "3"}
-    await w.queue(
-        "ml", {"allocated": used, "running": 2, "pending": 1, "inqueue": 3}, parent="root", weight=3,
-        capability={"cpu": "48", "nvidia.com/gpu": "8"}, deserved={"cpu": "30", "nvidia.com/gpu": "4"},
-        guarantee={"resource": {"cpu": "10"}},
-    )  # fmt: skip
-    await w.queue("ml-a", parent="ml")
-    await w.queue("ml-b", parent="ml")
-    await w.queue("etl", {"state": "Closed", "allocated": {"cpu": "32"}}, parent="root", reclaimable=False)
-    await w.queue("lost", parent="gone")
-    for name in ("cpu-1", "cpu-2"):
-        await w.node(name, cpu="64")
 
 
 async def test_queues_as_a_tree_with_their_shares(capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,7 +257,7 @@ async def test_watching_prints_each_row_that_changes(capsys: pytest.CaptureFixtu
         assert len((await printed.until("QueueClosed")).splitlines()) == 3
         await w.status(kinds.JOB, "a", {"state": {"phase": "Running"}, "pending": None, "running": 1})
         assert (await printed.until("Running")).splitlines() == [
-            "a     Running   1/1    1/0/0/0   default   -          0s    -",
+            "a     -       Running   1/1    1/0/0/0   default   -          0s    -",
         ]
         tasks.cancel_scope.cancel()
 

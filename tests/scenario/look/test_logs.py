@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import anyio
 import pytest
 
 from tests.scenario.look.printed import Printed
-from tests.scenario.look.world import World, pod_status, world
+from tests.scenario.look.world import World, Written, pod_status, world
 from volcanoio.cli.look.logs import LogOptions, print_logs
 from volcanoio.cli.terminal import CommandError, UsageError
-from volcanoio.localcluster.apiserver.streams.pod_connections import LogOptions as Asked
 from volcanoio.model import kinds
-from volcanoio.model.base import Manifest
-
-
-class Written:
-    """Each pod has written two lines; followed logs end when the test says so."""
-
-    def __init__(self) -> None:
-        self.ended = anyio.Event()
-
-    async def read(
-        self, namespace: str, pod_manifest: Manifest, container: str, options: Asked
-    ) -> AsyncIterator[list[bytes]]:
-        """Yield the lines, and with `follow` a last one at the end."""
-        name = pod_manifest["metadata"]["name"].encode()
-        yield [b"2030-01-01T00:00:%02dZ %s says %d" % (number, name, number) for number in (1, 2)]
-        if options.follow:
-            await self.ended.wait()
-            yield [b"2030-01-01T00:00:03Z %s ends" % name]
-
 
 _WAITS = 'a-worker-0: container "main" in pod "a-worker-0" is waiting to start: the pod is not yet assigned to a node'
 

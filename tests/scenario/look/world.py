@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
+
 from tests.localcluster.apiserver.api import SetClock
 from volcanoio.cli.connection import Cluster
 from volcanoio.compose.local import install_crds
@@ -13,7 +15,7 @@ from volcanoio.kube.client import Client
 from volcanoio.kube.requests import PatchOptions
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer, install
-from volcanoio.localcluster.apiserver.streams.pod_connections import LogSource
+from volcanoio.localcluster.apiserver.streams.pod_connections import LogOptions, LogSource
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
@@ -157,3 +159,61 @@ async def world(logs: LogSource | None = None) -> AsyncIterator[World]:
         transport = InProcessTransport(api)
         await install_crds(transport)
         yield World(Client(transport), clock)
+
+
+async def some_jobs(w: World) -> None:
+    """One job runs, one waits, one is new, one failed, and one of another namespace completed."""
+    ann = {"annotations": {"volcanoio.dev/creator": "ann"}}
+    await w.job("bert", "Running", {"worker": 3}, counts={"Running": 3}, priorityClassName="high", metadata=ann)
+    for index in range(3):
+        await w.pod("bert", "worker", index, "Running", f"gpu-{index}")
+    w.clock.advance(seconds=90)
+    await w.job(
+        "etl", "Pending", {"map": 4}, counts={"Pending": 4}, queue="ml", metadata={"labels": {"team": "data"}},
+        waits=("NotEnoughResources", "2/4 tasks in gang unschedulable"),
+    )  # fmt: skip
+    await w.job("sweep", "Pending", {"task": 2}, counts={})
+    await w.job("broken", "Running", {"task": 1})
+    await w.end("broken", "Failed", "TaskFailed", "task task failed")
+    await w.make(kinds.NAMESPACE, "team", {})
+    template = {"spec": {"tasks": [{"name": "task", "replicas": 1, "template": {}}]}}
+    cron = {"spec": {"schedule": "@daily", "jobTemplate": template}}
+    nightly = await w.make(kinds.CRON_JOB, "nightly", cron, namespace="team")
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "name": "nightly"}
+    owned = {"ownerReferences": [{**owner, "uid": nightly["metadata"]["uid"], "controller": True}]}
+    await w.job("report-1", "Completed", {"task": 1}, counts={"Succeeded": 1}, namespace="team", metadata=owned)
+    w.clock.advance(seconds=5)
+
+
+async def some_queues(w: World) -> None:
+    """A tree of queues with shares, and one whose parent does not exist."""
+    await w.queue("root")
+    used = {"cpu": "24", "memory": "100Gi", "nvidia.com/gpu": "3"}
+    await w.queue(
+        "ml", {"allocated": used, "running": 2, "pending": 1, "inqueue": 3}, parent="root", weight=3,
+        capability={"cpu": "48", "nvidia.com/gpu": "8"}, deserved={"cpu": "30", "nvidia.com/gpu": "4"},
+        guarantee={"resource": {"cpu": "10"}},
+    )  # fmt: skip
+    await w.queue("ml-a", parent="ml")
+    await w.queue("ml-b", parent="ml")
+    await w.queue("etl", {"state": "Closed", "allocated": {"cpu": "32"}}, parent="root", reclaimable=False)
+    await w.queue("lost", parent="gone")
+    for name in ("cpu-1", "cpu-2"):
+        await w.node(name, cpu="64")
+
+
+class Written:
+    """Each pod has written two lines; followed logs end when the test says so."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+
+    async def read(
+        self, namespace: str, pod_manifest: Manifest, container: str, options: LogOptions
+    ) -> AsyncIterator[list[bytes]]:
+        """Yield the lines, and with `follow` a last one at the end."""
+        name = pod_manifest["metadata"]["name"].encode()
+        yield [b"2030-01-01T00:00:%02dZ %s says %d" % (number, name, number) for number in (1, 2)]
+        if options.follow:
+            await self.ended.wait()
+            yield [b"2030-01-01T00:00:03Z %s ends" % name]

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 import pytest
 
-from volcanoio.cli import output
 from volcanoio.cli.connection import Target
 from volcanoio.cli.output import Duration, TablePrinter, documents, on_cluster, phase_text
 from volcanoio.cli.terminal import ReportsErrors, unknown_name
@@ -46,7 +45,7 @@ def test_only_terminals_have_colours_unless_no_color_is_set(monkeypatch: pytest.
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert f"{phase_text('Running')}" == "Running"
-    monkeypatch.setattr(output.sys, "stdout", _Terminal())
+    monkeypatch.setattr("sys.stdout", _Terminal())
     assert f"{phase_text('Running'):<9}|" == "\x1b[36mRunning\x1b[0m  |"
     assert phase_text("Open") == "Open"
     monkeypatch.setenv("NO_COLOR", "1")

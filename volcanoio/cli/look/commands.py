@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from volcanoio.cli.output import Duration, on_cluster, output_choice, output_option, selector_options, watch_option
+from volcanoio.cli.terminal import UsageError
 
 if TYPE_CHECKING:
     from volcanoio.cli.connection import Cluster
@@ -23,30 +24,38 @@ def _listing(command: Callable[..., Any]) -> Callable[..., Any]:
     @output_option
     @watch_option
     @wraps(command)
-    def run(output: str, watch: bool, selector: str, field_selector: str, **given: Any) -> Any:
+    def run(
+        output: str, watch: bool, selector: str, field_selector: str, names: tuple[str, ...] = (), **given: Any
+    ) -> Any:
         from volcanoio.cli.look.listing import Wanted
 
-        return command(wanted=Wanted(output, watch, selector, field_selector), **given)
+        return command(wanted=Wanted(output, watch, selector, field_selector, names), **given)
 
     return run
 
 
+_names = click.argument("names", nargs=-1, metavar="[NAME]...")
+
+
 @click.command(short_help="List jobs: phase, gang, pods, and nodes or why they wait.")
+@_names
 @click.option("-q", "--queue", default="", show_default=False, metavar="NAME", help="Only jobs in this queue.")
 @click.option(
     "--phase", default="", show_default=False, metavar="PHASE", help="Only jobs in this phase, such as Pending."
 )
+@click.option("--owner", default="", show_default=False, metavar="USER", help="Only jobs of this owner.")
 @_listing
 @on_cluster(everywhere=True)
-async def jobs(cluster: Cluster, wanted: Any, queue: str, phase: str) -> None:
-    """List jobs.
+async def jobs(cluster: Cluster, wanted: Any, queue: str, phase: str, owner: str) -> None:
+    """List jobs, all or those of these names.
 
-    GANG is running and succeeded pods of the minimum; R/P/S/F are running, pending, succeeded and failed pods. The last
-    column has the nodes of running pods, and in parentheses the code of the reason why pods wait or the job ended.
+    OWNER is who created the job, if the admission saw it. GANG is running and succeeded pods of the minimum; R/P/S/F
+    are running, pending, succeeded and failed pods. The last column has the nodes of running pods, and in parentheses
+    the code of the reason why pods wait or the job ended.
     """
     from volcanoio.cli.look.listing import list_jobs
 
-    await list_jobs(cluster, wanted, queue=queue, phase=phase)
+    await list_jobs(cluster, wanted, queue=queue, phase=phase, owner=owner)
 
 
 @click.command(short_help="Show one job: tasks, pods, reasons and events.")
@@ -61,11 +70,12 @@ async def job(cluster: Cluster, job: str, output: str) -> None:
 
 
 @click.command(short_help="List queues: state, shares and jobs.")
+@_names
 @click.option("--tree", is_flag=True, help="Show child queues below their parents.")
 @_listing
 @on_cluster(namespaced=False)
 async def queues(cluster: Cluster, wanted: Any, tree: bool) -> None:
-    """List queues.
+    """List queues, all or those of these names.
 
     Amounts are used/deserved/capability, - where none is set. In the bar, # is used, | the deserved amount and g the
     guarantee; its end is the capability, or all nodes. SHARE is the largest used part of the deserved amount of a
@@ -77,11 +87,12 @@ async def queues(cluster: Cluster, wanted: Any, tree: bool) -> None:
 
 
 @click.command(short_help="List nodes: status, and what their pods request.")
+@_names
 @click.option("-s", "--summarize", is_flag=True, help="One row for all nodes of equal status and size.")
 @_listing
 @on_cluster(namespaced=False)
 async def nodes(cluster: Cluster, wanted: Any, summarize: bool) -> None:
-    """List nodes.
+    """List nodes, all or those of these names.
 
     Amounts are what pods on the node request, of what is allocatable. For simulated nodes that fail, see `volcanoio
     node`.
@@ -199,8 +210,14 @@ async def top(cluster: Cluster) -> None:
     Keys: 1 to 4 choose a table, / filters it, w shows why the selected job waits, l its logs, d its description; Esc
     goes back, q quits. Needs the package textual: pip install 'volcanoio[tui]'
     """
-    from volcanoio.cli.look.top import run_top
-
+    try:
+        from volcanoio.cli.look.top import run_top
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "textual":
+            raise
+        raise UsageError(
+            "top needs the package textual, which is not installed; run: pip install 'volcanoio[tui]'"
+        ) from None
     await run_top(cluster)
 
 

@@ -12,6 +12,7 @@ from volcanoio.cli.look.listing import about_job
 from volcanoio.cli.look.tables import Objects, Rows, Table
 from volcanoio.cli.output import GAP, documents, phase_text
 from volcanoio.cli.terminal import fitted_columns
+from volcanoio.engine.accounting.finished_jobs import owner_of
 from volcanoio.framework.arguments import pluralize
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job, TaskSpec, TaskState
@@ -62,7 +63,7 @@ def _facts(job: Job, objects: Objects, now: datetime) -> Iterator[tuple[str, str
     meta, spec, status = job.metadata, job.spec, job.status
     phase, changed = tables.phase_of(job), status.state.last_transition_time
     code, message = tables.reason_of(job, tables.group_of(objects, job))
-    placed, owner = tables.placed_pods(job), meta.controller
+    placed = tables.placed_pods(job)
     yield "Job", meta.key
     yield "Phase", f"{phase_text(phase)}{f', for {since(changed, now)}' if changed else ''}"
     yield "Reason", ": ".join(filter(None, (code, message)))
@@ -70,7 +71,7 @@ def _facts(job: Job, objects: Objects, now: datetime) -> Iterator[tuple[str, str
     yield "Queue", spec.queue
     yield "Priority", spec.priority_class_name
     yield "Created", f"{meta.creation_timestamp}, {since(meta.creation_timestamp, now)} ago"
-    yield "Owner", f"{owner.kind}/{owner.name}" if owner is not None else ""
+    yield "Owner", owner_of(job)
     yield "Retries", f"{status.retry_count} of {spec.max_retry}" if status.retry_count else ""
     yield "Plugins", ", ".join(sorted(spec.plugins or {}))
 

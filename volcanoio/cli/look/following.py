@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import NamedTuple
 
 import anyio
+import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from volcanoio.cli.connection import Cluster
-from volcanoio.framework.events import Event, Observed
+from volcanoio.framework.events import Event, Observed, Relisting
 from volcanoio.framework.probe import NoProbe
 from volcanoio.kube.clock import WallClock
 from volcanoio.kube.informer import InformerSet
@@ -42,15 +44,33 @@ class Selected(NamedTuple):
 
 
 class _Interruptions(NoProbe):
-    """Prints once per interruption that the server cannot be reached; the informers try again by themselves."""
+    """Prints that the server cannot be watched, and that it can again; the informers try again by themselves."""
 
     def __init__(self) -> None:
-        self.is_interrupted = False
+        self._is_interrupted = False
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:  # noqa: ARG002 - the interface of Probe
-        if name == "volcanoio_informer_failures_total" and amount and not self.is_interrupted:
-            self.is_interrupted = True
-            print("the API server does not answer; trying again until Ctrl-C", file=sys.stderr)
+        if name == "volcanoio_informer_failures_total" and amount and not self._is_interrupted:
+            self._is_interrupted = True
+            print("the API server cannot be watched now; trying again until Ctrl-C", file=sys.stderr)
+
+    def end(self) -> None:
+        """Note that something was received."""
+        if self._is_interrupted:
+            self._is_interrupted = False
+            print("the API server answers again", file=sys.stderr)
+
+
+@contextmanager
+def _errors_only() -> Iterator[None]:
+    """Log only errors, to stderr: each attempt of an informer would be a warning on the user's screen."""
+    before = structlog.get_config()
+    errors = structlog.make_filtering_bound_logger(logging.ERROR)
+    structlog.configure(wrapper_class=errors, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 class Following:
@@ -78,8 +98,10 @@ class Following:
         self.send.send_nowait(())
 
     def _publish(self, batch: Iterable[Event]) -> None:
-        self._interruptions.is_interrupted = False
-        self.send.send_nowait(tuple(batch))
+        events = tuple(batch)
+        if any(not isinstance(event, Relisting) for event in events):
+            self._interruptions.end()
+        self.send.send_nowait(events)
 
 
 @asynccontextmanager
@@ -89,7 +111,7 @@ async def following(cluster: Cluster, *selected: Selected) -> AsyncIterator[Foll
     A lost connection is waited for: what cannot be read at all should be found out before, by a list.
     """
     caches = Following(cluster, selected)
-    with caches.send, caches.changes:
+    with _errors_only(), caches.send, caches.changes:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(caches.informers.run)
             await caches.informers.synced()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from volcanoio.cli.look import tables
 from volcanoio.cli.look.following import Selected, batches, following
 from volcanoio.cli.look.tables import Cells, Objects, Rows, Table
 from volcanoio.cli.output import NO_RESOURCES, TablePrinter, documents
+from volcanoio.cli.terminal import UsageError, unknown_name
+from volcanoio.engine.accounting.finished_jobs import owner_of
 from volcanoio.engine.jobs.pods.manifests import pod_name
 from volcanoio.kube.decoding import ObjectDecoder
 from volcanoio.kube.errors import Forbidden, NotFound
@@ -31,12 +34,13 @@ _DOCUMENTS = ("json", "yaml", "name")
 
 
 class Wanted(NamedTuple):
-    """The options that all lists share."""
+    """The options that all lists share; `names` are the objects to list, () for all."""
 
     output: str = "table"
     watch: bool = False
     labels: str = ""
     fields: str = ""
+    names: tuple[str, ...] = ()
 
 
 class _List(NamedTuple):
@@ -54,28 +58,43 @@ class _List(NamedTuple):
         return self.table.rows({**objects, kind: kept}, now)
 
 
-async def list_jobs(cluster: Cluster, wanted: Wanted, *, queue: str = "", phase: str = "") -> None:
-    """Print jobs, all or those in a queue and phase."""
+async def list_jobs(cluster: Cluster, wanted: Wanted, *, queue: str = "", phase: str = "", owner: str = "") -> None:
+    """Print jobs, all or those in a queue and phase and of an owner."""
     selected = _selected(cluster, kinds.JOB, wanted)
+    if phase:
+        phase = job_phase("--phase", phase)
+    if queue:
+        with suppress(Forbidden):
+            await cluster.get(kinds.QUEUE, queue)
 
     def keep(job: ApiObject) -> bool:
         assert isinstance(job, Job)
-        return (not queue or job.spec.queue == queue) and (not phase or tables.phase_of(job) == phase)
+        is_in = (not queue or job.spec.queue == queue) and (not phase or tables.phase_of(job) == phase)
+        return is_in and (not owner or owner_of(job) == owner)
 
     listing = _List(tables.JOBS, selected, keep=keep)
     if wanted.output in _DOCUMENTS:
         await _print(cluster, listing, wanted, {})
         return
-    jobs = {key: job for key, job in (await selected.listed(cluster)).items() if keep(job)}
+    jobs = await selected.listed(cluster)
     others = []
-    if wanted.watch or any(_may_wait(job) for job in jobs.values()):
+    if wanted.watch or any(keep(job) and _may_wait(job) for job in jobs.values()):
         others.append(Selected(kinds.POD_GROUP, selected.namespace))
-    running = sum(job.status.running for job in jobs.values() if isinstance(job, Job))
+    running = sum(job.status.running for job in jobs.values() if isinstance(job, Job) and keep(job))
     if wanted.output == "wide" or ((running or wanted.watch) and running <= MOST_PODS):
         others.append(Selected(kinds.POD, selected.namespace, labels=names.JOB_NAME, fields="status.phase=Running"))
     elif running:
         print(f"nodes are left out, as more than {MOST_PODS} pods run; -o wide prints them", file=sys.stderr)
     await _print(cluster, listing._replace(others=tuple(others)), wanted, {kinds.JOB: jobs})
+
+
+def job_phase(option: str, text: str) -> str:
+    """Return the phase of jobs that an option names, in any case; raises UsageError."""
+    phases = [phase.value for phase in JobPhase]
+    found = next((phase for phase in phases if phase.lower() == text.lower()), None)
+    if found is None:
+        raise UsageError(f"{option}: {unknown_name('phase of jobs', text, phases)}")
+    return found
 
 
 def _may_wait(job: ApiObject) -> bool:
@@ -165,6 +184,8 @@ def _selected(cluster: Cluster, kind: Kind, wanted: Wanted) -> Selected:
 
 async def _print(cluster: Cluster, listing: _List, wanted: Wanted, known: Objects) -> None:
     """Print a list, and with -w its changes; `known` are objects that were read already."""
+    if wanted.names:
+        listing = listing._replace(keep=_named(listing.keep, frozenset(wanted.names)))
     if wanted.output in _DOCUMENTS:
         await _print_documents(cluster, listing, wanted)
         return
@@ -178,6 +199,7 @@ async def _print(cluster: Cluster, listing: _List, wanted: Wanted, known: Object
             except Forbidden:
                 if each is listing.selected or listing.table.kind is kinds.NODE:
                     raise
+    _check_names(listing.table.kind, wanted.names, objects[listing.table.kind].values(), cluster)
     printer = TablePrinter(listing.table.header, output=wanted.output, wide=listing.table.wide)
     now = cluster.now()
     rows = listing.rows(objects, now)
@@ -187,6 +209,18 @@ async def _print(cluster: Cluster, listing: _List, wanted: Wanted, known: Object
     if wanted.watch:
         readable = [each for each in listing.others if each.kind in objects]
         await _print_changes(cluster, listing._replace(others=tuple(readable)), rows, now, printer.print)
+
+
+def _named(keep: Callable[[ApiObject], bool], wanted: frozenset[str]) -> Callable[[ApiObject], bool]:
+    return lambda obj: obj.metadata.name in wanted and keep(obj)
+
+
+def _check_names(kind: Kind, wanted: Sequence[str], found: Iterable[ApiObject], cluster: Cluster) -> None:
+    """Raise UsageError for a name that no object has."""
+    if wanted:
+        known = {obj.metadata.name for obj in found}
+        if missing := [name for name in wanted if name not in known]:
+            raise unknown_name(kind.kind.lower(), missing[0], known, cluster.place if kind.namespaced else "")
 
 
 async def _print_changes(
@@ -209,9 +243,11 @@ async def _print_documents(cluster: Cluster, listing: _List, wanted: Wanted) -> 
     items = await cluster.client.list_raw(
         kind, selected.namespace, label_selector=selected.labels, field_selector=selected.fields
     )
-    kept = [item for item in items if listing.keep(decoder.lenient(item))]
+    decoded = [decoder.lenient(item) for item in items]
+    _check_names(kind, wanted.names, decoded, cluster)
+    kept = [item for item, obj in zip(items, decoded, strict=True) if listing.keep(obj)]
     if kept or wanted.output != "name":
-        print(documents(kind, kept, wanted.output), flush=True)
+        print(documents(kind, kept, wanted.output, is_list=len(wanted.names) != 1), flush=True)
     if not wanted.watch:
         return
     versions = {item["metadata"].get("uid"): item["metadata"].get("resourceVersion") for item in kept}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -54,11 +54,11 @@ async def print_logs(cluster: Cluster, target: str, options: LogOptions) -> None
     name, *rest = target.split("/")
     job = await cluster.get(kinds.JOB, name)
     assert isinstance(job, Job)
-    selected = _selected(job, rest, target)
+    selected = pods_of(job, rest)
     is_one = len(rest) == 2 or sum(task.replicas for task in job.spec.tasks) == 1
     with_prefix = not is_one if options.prefix is None else options.prefix
     if options.follow:
-        await _Followed(cluster, job, options, with_prefix=with_prefix).run(selected)
+        await LogFollower(cluster, job, options, _write, with_prefix=with_prefix).run(selected)
         return
     pods = _pods((await selected.listed(cluster)).values())
     if not pods:
@@ -76,11 +76,13 @@ async def print_logs(cluster: Cluster, target: str, options: LogOptions) -> None
         print(problem, file=sys.stderr)
 
 
-def _selected(job: Job, rest: list[str], target: str) -> Selected:
-    """Return the pods of a target. Raises UsageError for a task or index that the job does not have."""
+def pods_of(job: Job, rest: Sequence[str] = ()) -> Selected:
+    """Return the pods of a job, of a task, or that of a task and index. Raises UsageError if there are no such."""
     labels = {names.JOB_NAME: job.metadata.name}
     if len(rest) > 2 or "" in rest:
-        raise UsageError(f'"{target}" names no pods; write JOB, JOB/TASK or JOB/TASK/INDEX')
+        raise UsageError(
+            f'"{"/".join((job.metadata.name, *rest))}" names no pods; write JOB, JOB/TASK or JOB/TASK/INDEX'
+        )
     if rest:
         task = next((each for each in job.spec.tasks if each.name == rest[0]), None)
         if task is None:
@@ -96,7 +98,7 @@ def _selected(job: Job, rest: list[str], target: str) -> Selected:
 
 async def read_log(
     cluster: Cluster, pod: Pod, options: LogOptions, *, is_new: bool = False
-) -> AsyncIterator[list[bytes]]:
+) -> AsyncGenerator[list[bytes], None]:
     """Yield batches of lines. Raises ApiError if there is no log, TransportError if the connection breaks."""
     meta = pod.metadata
     path = kinds.POD.path(meta.namespace, meta.name, "log")
@@ -130,10 +132,22 @@ def _write(batch: list[bytes], prefix: str) -> None:
     print("\n".join(f"{prefix}{line.decode(errors='replace')}" for line in batch), flush=True)
 
 
-class _Followed:
-    """Streams of the logs of a job's pods: one per started container, also of pods and restarts that come later."""
+class LogFollower:
+    """Streams of the logs of a job's pods: one per started container, also of pods and restarts that come later.
 
-    def __init__(self, cluster: Cluster, job: Job, options: LogOptions, *, with_prefix: bool) -> None:
+    `write` receives batches of lines and what each line is to begin with.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        job: Job,
+        options: LogOptions,
+        write: Callable[[list[bytes], str], None],
+        *,
+        with_prefix: bool,
+    ) -> None:
+        self._write = write
         self._cluster = cluster
         self._job = job
         self._options = options
@@ -185,7 +199,7 @@ class _Followed:
         try:
             async with aclosing(read_log(self._cluster, pod, self._options, is_new=is_new)) as lines:
                 async for batch in lines:
-                    _write(batch, prefix)
+                    self._write(batch, prefix)
         except (ApiError, TransportError) as error:
             print(f"{pod.metadata.name}: the log ends here: {error}", file=sys.stderr)
         finally:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from volcanoio.cli.output import phase_text
+from volcanoio.engine.accounting.finished_jobs import owner_of
 from volcanoio.engine.scheduling.diagnosis.codes import NO_POD_GROUP
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
@@ -100,7 +101,7 @@ def gang_bar(placed: int, minimum: int, width: int = 10) -> str:
 
 
 JOB_HEADER = (
-    "JOB", "PHASE", "GANG", "R/P/S/F", "QUEUE", "PRIORITY", "AGE", "NODELIST(REASON)", "OWNER", "MESSAGE",
+    "JOB", "OWNER", "PHASE", "GANG", "R/P/S/F", "QUEUE", "PRIORITY", "AGE", "NODELIST(REASON)", "MESSAGE",
 )  # fmt: skip
 
 
@@ -122,9 +123,9 @@ def job_rows(objects: Objects, now: datetime) -> Rows:
 def _job_cells(job: Job, group: PodGroup | None, nodes: str, now: datetime) -> Cells:
     status, meta = job.status, job.metadata
     code, message = reason_of(job, group)
-    owner = meta.controller
     return (
         meta.name,
+        owner_of(job) or "-",
         phase_text(phase_of(job)),
         f"{placed_pods(job)}/{job.spec.min_available}",
         f"{status.running}/{status.pending}/{status.succeeded}/{status.failed}",
@@ -132,12 +133,11 @@ def _job_cells(job: Job, group: PodGroup | None, nodes: str, now: datetime) -> C
         job.spec.priority_class_name or "-",
         since(meta.creation_timestamp, now),
         " ".join(filter(None, (nodes, f"({code})" if code else ""))) or "-",
-        f"{owner.kind}/{owner.name}" if owner is not None else "-",
         message,
     )
 
 
-JOBS = Table(kinds.JOB, JOB_HEADER, 2, job_rows)
+JOBS = Table(kinds.JOB, JOB_HEADER, 1, job_rows)
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 

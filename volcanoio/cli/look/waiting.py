@@ -15,9 +15,10 @@ import anyio
 from volcanoio.cli.connection import Cluster
 from volcanoio.cli.look import tables
 from volcanoio.cli.look.following import Following, Selected, following
+from volcanoio.cli.look.listing import job_phase
 from volcanoio.cli.look.tables import Objects
 from volcanoio.cli.output import is_terminal, phase_text
-from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, unknown_name
+from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
 from volcanoio.framework.events import Observed
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job, JobPhase, TaskState
@@ -48,10 +49,7 @@ class Goal(NamedTuple):
             word, name = "condition", text
         if word not in ("phase", "condition"):
             raise UsageError(f'--for: "{word}" is not known; write PHASE, phase=PHASE, condition=PHASE or delete')
-        found = next((phase.value for phase in JobPhase if phase.lower() == name.lower()), None)
-        if found is None:
-            raise UsageError(f"--for: {unknown_name('phase of jobs', name, [phase.value for phase in JobPhase])}")
-        return cls(word, found)
+        return cls(word, job_phase("--for", name))
 
     def __str__(self) -> str:
         """Return what is waited for, in messages."""
