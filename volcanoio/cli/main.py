@@ -166,16 +166,22 @@ def why(**given: Any) -> int:
 
 @click.command(short_help="Decide the recorded events of a journal again.")
 @click.argument("journal", type=_PATH, metavar="JOURNAL")
+@click.option("--conf", type=_INPUT, help="Decide with this scheduler configuration instead, and compare.")
+@click.option("--until", type=click.IntRange(min=0), metavar="SEQ", help="Read events up to this number only.")
+@click.option(
+    "--shrink", type=_PATH, metavar="DIR", help="Write a smaller journal to DIR whose replay fails in the same way."
+)
 @click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler and job plugins.")
 @click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
-def replay(journal: Path, plugins_dir: tuple[Path, ...], controllers_dir: tuple[Path, ...]) -> int:
+@click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
+def replay(journal: Path, **given: Any) -> int:
     """Decide the events of JOURNAL again and compare with what was decided then; exit code 1 if anything differs.
 
     JOURNAL is the directory that --journal of `up` or of a component wrote. No cluster, clock or policy is needed.
     """
     from volcanoio.cli.offline.replaying import run_replay
 
-    return run_replay(journal, plugins_dir, controllers_dir)
+    return run_replay(journal, **given)
 
 
 @click.command(short_help="Show what happened to a job, from its submission to its end.")
