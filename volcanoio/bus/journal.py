@@ -10,6 +10,7 @@ between the recorded decisions and those of a replay.
 """
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -240,6 +241,22 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         assert decided is not None
         return decided.cause
 
+    def value(self, decided: Decided | None) -> Any:
+        """Return what `recorded` or `replayed` has at `where`; None if it has nothing there."""
+        value: Any = None if decided is None else _comparable(decided)
+        rest = self.where
+        while rest and value is not None:
+            if isinstance(value, dict):  # its keys may contain dots
+                key = max((key for key in value if _begins_with(rest, key)), key=len, default=None)
+                value, rest = (None, "") if key is None else (value[key], rest[len(key) :].removeprefix("."))
+            elif isinstance(value, list) and (found := _INDEX.match(rest)) is not None:
+                index = int(found[1])
+                value = value[index] if index < len(value) else None
+                rest = rest[found.end() :].removeprefix(".")
+            else:
+                return None
+        return value
+
     def __str__(self) -> str:
         decided = self.recorded or self.replayed
         assert decided is not None
@@ -264,6 +281,13 @@ _EVENT = f'{{"record":"{EventRecord.__struct_config__.tag}"'.encode()
 """How the lines of events begin."""
 START = Position()
 """The start of a journal."""
+
+
+_INDEX = re.compile(r"\[(\d+)\]")
+
+
+def _begins_with(path: str, key: str) -> bool:
+    return path.startswith(key) and path[len(key) : len(key) + 1] in ("", ".", "[")
 
 
 def read_lines(path: Path, start: Position = START) -> Iterator[tuple[Position, bytes]]:

@@ -247,6 +247,25 @@ def save_snapshot(file: Path, kubeconfig: Path | None, live: bool, scheduler_url
     return run_save(file, kubeconfig, live=live, scheduler_url=scheduler_url)
 
 
+@snapshot.command("redact", short_help="Copy a saved state or a journal with pseudonyms for all names.")
+@click.argument("source", type=_PATH, metavar="IN")
+@click.argument("target", type=_PATH, metavar="OUT")
+@click.option(
+    "--keep", multiple=True, metavar="WORD", help="Leave this word as it is, such as a value your plugin reads."
+)
+@click.option("--check/--no-check", default=True, help="Replay the copy of a journal and compare its decisions.")
+def redact_snapshot(source: Path, target: Path, keep: tuple[str, ...], check: bool) -> int:
+    """Copy IN, a file of `snapshot save` or the directory of a journal, to OUT without names, labels and images.
+
+    Every word that Kubernetes and volcanoio do not know is replaced by the same pseudonym everywhere; pseudonyms sort
+    as the words did. Numbers, amounts, times and uids stay, and so do words that are in volcanoio's code, such as
+    `worker`. A redacted journal replays to the same decisions.
+    """
+    from volcanoio.cli.offline.redacting import run_redact
+
+    return run_redact(source=source, target=target, keep=keep, check=check)
+
+
 @click.group(short_help="Check configurations, and generate files from them.")
 def config() -> None:
     """Check configurations, and generate files from them."""

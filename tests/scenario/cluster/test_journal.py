@@ -279,6 +279,21 @@ def test_a_failing_journal_is_reduced_to_few_objects_that_fail_in_the_same_way(
     )
 
 
+def test_a_redacted_journal_of_both_processes_replays_and_has_no_names(journal: Path, tmp_path: Path) -> None:
+    ended = run_command("snapshot", "redact", str(journal), str(tmp_path / "out"))
+    assert ended.code == 0, ended.err
+    assert [line.rpartition(" same ")[0] for line in ended.out.splitlines()[1:]] == [
+        "scheduler: replays to the",
+        "controllers: replays to the",
+    ]
+    assert "quiet-task" in texts(journal)
+    for name in ("quiet", "hush"):
+        assert name not in texts(tmp_path / "out")
+    again = run_command("snapshot", "redact", str(journal), str(tmp_path / "out"))
+    assert again.code == 2
+    assert "exists; give a path that does not" in again.err
+
+
 def test_shrink_refuses_a_journal_that_does_not_fail_and_a_directory_with_files(journal: Path, tmp_path: Path) -> None:
     ended = run_command("replay", str(journal), "--shrink", str(tmp_path / "small"))
     assert ended.code == 1

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.bus.journal import Difference, JournalError
-from volcanoio.bus.records import Codec
+from volcanoio.bus.records import Codec, Decided
 from volcanoio.cli.offline.state_source import text_of
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
@@ -43,7 +43,7 @@ def run_replay(journal: Path, **given: Any) -> int:
             return _compare(parts, discover(plugins_dirs=dirs[0]), given)
         if given["shrink"] is not None:
             return _shrink(parts, discover(plugins_dirs=dirs[0], controllers_dirs=dirs[1]), given["shrink"])
-        reports = _replay_all(parts, dirs, given["until"])
+        reports = replay_all(parts, dirs, given["until"])
     except (PluginError, MountError) as error:
         raise UsageError(error) from None
     except (JournalError, ConfigurationError) as error:
@@ -56,9 +56,10 @@ def run_replay(journal: Path, **given: Any) -> int:
     return ExitCode.JOB_FAILED if any(report.first for report in reports.values()) else ExitCode.OK
 
 
-def _replay_all(
+def replay_all(
     parts: dict[str, Path], dirs: tuple[Sequence[Path], Sequence[Path]], until: int | None
 ) -> dict[str, ReplayReport]:
+    """Replay each process, large journals side by side; `dirs` contain plugins and controllers. Raises JournalError."""
     size = sum(path.stat().st_size for part in parts.values() for path in part.iterdir())
     if len(parts) == 1 or size < _LARGE:
         return {name: _replay(name, path, dirs, until) for name, path in parts.items()}
@@ -101,19 +102,17 @@ def report_text(name: str, report: ReplayReport, *, until: int | None = None) ->
 
 def _sides(difference: Difference) -> tuple[str, str]:
     """Return the values that differ, shortened."""
-    return _value(difference.recorded, difference.where), _value(difference.replayed, difference.where)
+    return _value(difference, difference.recorded), _value(difference, difference.replayed)
 
 
-def _value(decided: Any, where: str) -> str:
+def _value(difference: Difference, decided: Decided | None) -> str:
     if decided is None:
         return "nothing"
-    value: Any = {name: getattr(decided, name) for name in ("actor", "key", "cause", "effects")}
-    for part in where.replace("[", ".[").split("."):
-        try:
-            value = value[int(part[1:-1])] if part.startswith("[") else value[part] if part else value
-        except (KeyError, IndexError, TypeError):
-            return "absent"
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    value = difference.value(decided)
+    return _shortened(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= 160 else f"{text[:157]}..."
 
 
@@ -121,7 +120,7 @@ def _effect_texts(effects: Any) -> list[str]:
     """Return effects of a decision in a line each, shortened."""
     flat = effects.get("decisions", []) if isinstance(effects, dict) else [each for stage in effects for each in stage]
     texts = [msgspec.json.encode(each).decode() for each in flat]
-    return [text if len(text) <= 160 else f"{text[:157]}..." for text in texts[:10]] or ["nothing to do"]
+    return [_shortened(text) for text in texts[:10]] or ["nothing to do"]
 
 
 def _plain(report: ReplayReport) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from volcanoio.compose.journals.recording import (
 )
 from volcanoio.engine.hosting.controller_host import Dispatch
 from volcanoio.engine.hosting.host import Host
+from volcanoio.engine.jobs.pods.plugins import CONTENT_ANNOTATION
 from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.profile import Profile
@@ -79,13 +80,14 @@ class Replay(Generic[State]):
 class ReplayReport:
     """The result of a replay: how many decisions were compared, how many differ, and the first ones that do.
 
-    `last` is the last decision that was recorded.
+    `last` is the last decision that was recorded. `digests` are contents of Secrets that differ, as recorded and now.
     """
 
     decisions: int = 0
     different: int = 0
     differences: list[Difference] = field(default_factory=list)
     last: Decided | None = None
+    digests: dict[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> Difference | None:
@@ -99,6 +101,8 @@ class ReplayReport:
         self.decisions += 1
         if difference is not None:
             self.different += 1
+            if difference.where.endswith(CONTENT_ANNOTATION):
+                self.digests[difference.value(recorded)] = difference.value(replayed)
             if len(self.differences) <= FOLLOWING:
                 self.differences.append(difference)
 
