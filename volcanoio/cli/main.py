@@ -169,16 +169,22 @@ def why(**given: Any) -> int:
 
 @click.command(short_help="Decide the recorded events of a journal again.")
 @click.argument("journal", type=_PATH, metavar="JOURNAL")
+@click.option("--conf", type=_INPUT, help="Decide with this scheduler configuration instead, and compare.")
+@click.option("--until", type=click.IntRange(min=0), metavar="SEQ", help="Read events up to this number only.")
+@click.option(
+    "--shrink", type=_PATH, metavar="DIR", help="Write a smaller journal to DIR whose replay fails in the same way."
+)
 @click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler and job plugins.")
 @click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
-def replay(journal: Path, plugins_dir: tuple[Path, ...], controllers_dir: tuple[Path, ...]) -> int:
+@click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
+def replay(journal: Path, **given: Any) -> int:
     """Decide the events of JOURNAL again and compare with what was decided then; exit code 1 if anything differs.
 
     JOURNAL is the directory that --journal of `up` or of a component wrote. No cluster, clock or policy is needed.
     """
     from volcanoio.cli.offline.replaying import run_replay
 
-    return run_replay(journal, plugins_dir, controllers_dir)
+    return run_replay(journal, **given)
 
 
 @click.command(short_help="Show what happened to a job, from its submission to its end.")
@@ -242,6 +248,25 @@ def save_snapshot(file: Path, kubeconfig: Path | None, live: bool, scheduler_url
     from volcanoio.cli.offline.state_source import run_save
 
     return run_save(file, kubeconfig, live=live, scheduler_url=scheduler_url)
+
+
+@snapshot.command("redact", short_help="Copy a saved state or a journal with pseudonyms for all names.")
+@click.argument("source", type=_PATH, metavar="IN")
+@click.argument("target", type=_PATH, metavar="OUT")
+@click.option(
+    "--keep", multiple=True, metavar="WORD", help="Leave this word as it is, such as a value your plugin reads."
+)
+@click.option("--check/--no-check", default=True, help="Replay the copy of a journal and compare its decisions.")
+def redact_snapshot(source: Path, target: Path, keep: tuple[str, ...], check: bool) -> int:
+    """Copy IN, a file of `snapshot save` or the directory of a journal, to OUT without names, labels and images.
+
+    Every word that Kubernetes and volcanoio do not know is replaced by the same pseudonym everywhere; pseudonyms sort
+    as the words did. Numbers, amounts, times and uids stay, and so do words that are in volcanoio's code, such as
+    `worker`. A redacted journal replays to the same decisions.
+    """
+    from volcanoio.cli.offline.redacting import run_redact
+
+    return run_redact(source=source, target=target, keep=keep, check=check)
 
 
 @click.group(short_help="Check configurations, and generate files from them.")
