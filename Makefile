@@ -10,7 +10,7 @@ PARALLEL := -n 3 --dist worksteal
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients format crds rbac deploy metrics flags codes wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients format crds rbac deploy metrics flags codes diagrams docs wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -113,6 +113,16 @@ flags: $(VENV)/.dev  ## Regenerate the tables of docs/flags.md from the table of
 
 codes: $(VENV)/.dev  ## Regenerate the table of docs/reason-codes.md from the codes
 	$(BIN)/python -m tests.architecture.codes_page
+
+diagrams: $(VENV)/.dev  ## Draw the diagrams of docs/images again from the code's tables
+	$(BIN)/python -m docs.site.diagrams
+
+$(VENV)/.docs: pyproject.toml $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
+docs: $(VENV)/.docs  ## Build the documentation site in build/docs
+	$(BIN)/python -m docs.site
 
 wheel: $(VENV)/.dev  ## Build the wheel
 	$(BIN)/python -m build --wheel --outdir dist

@@ -24,6 +24,7 @@ ROWS = {
     "holds": "starting.holds",
     "quiet": "steady.quiet",
     "event": "steady.event",
+    "answers": "steady.answers",
     "start": "starting.start",
     "reclaim": "taking.reclaim",
     "preempt": "taking.preempt",

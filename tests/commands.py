@@ -27,8 +27,8 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         "volcanoio.cli.main", "volcanoio.cli.serving", "volcanoio.cli.demo", "volcanoio.cli.serving",
-        "volcanoio.cli.vcctl", "volcanoio.cli.jobs", "volcanoio.cli.jobs", "volcanoio.cli.queues",
-        "volcanoio.cli.flows", "volcanoio.cli.connection", "volcanoio.compose.local",
+        "volcanoio.cli.vcctl", "volcanoio.cli.vcctl.tools", "volcanoio.cli.vcctl.jobs", "volcanoio.cli.vcctl.queues",
+        "volcanoio.cli.vcctl.flows", "volcanoio.cli.connection", "volcanoio.compose.local",
     ]
 )  # fmt: skip
 _SECONDS = 120.0
@@ -63,6 +63,10 @@ def _main(
     sys.argv = [program, *words]
     if program == "vcctl":
         from volcanoio.cli.vcctl import main
+    elif program.startswith("v") and program != "volcanoio":
+        from volcanoio.cli.vcctl import tools
+
+        main = getattr(tools, f"{program}_main")
     else:
         from volcanoio.cli.main import main
     main()

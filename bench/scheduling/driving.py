@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bench.engine import default_profile, load, observed
@@ -13,6 +13,7 @@ from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
 from volcanoio.engine.scheduling.config.profile import WATCHABLE, Profile
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.events import Synced
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -56,19 +57,33 @@ def fold(state: ClusterState, objects: Iterable[ApiObject]) -> None:
         state.fold(Synced(resource=resource))
 
 
-def drive(state: ClusterState, profile: Profile, number: int, at: float) -> Driven:
-    """Run one cycle without a time budget, opened at that time (epoch seconds)."""
+def drive(  # noqa: PLR0913 - the last two are for one row
+    state: ClusterState,
+    profile: Profile,
+    number: int,
+    at: float,
+    *,
+    between: Callable[[], object] | None = None,
+    inspect: Callable[[CycleSession], Iterator[None]] | None = None,
+) -> Driven:
+    """Run one cycle without a time budget, opened at that time (epoch seconds).
+
+    `between` is called at each checkpoint, as other work of the event loop; `inspect` reads the closed session.
+    """
     opening = CycleOpened(seq=LATE + number, at=at, cycle=number, upto=LATE, seed=1)
     driven = Driven(0.0, 0.0, 0.0)
     before = started = time.perf_counter()
     cpu = time.process_time()
-    steps = run_cycle(state, profile, opening)
+    steps = run_cycle(state, profile, opening, inspect=inspect)
     try:
         while True:
             point = next(steps)
             now = time.perf_counter()
             driven.longest_hold, before = max(driven.longest_hold, now - before), now
             driven.decisions.extend(point.decisions)
+            if between is not None:
+                between()
+                before = time.perf_counter()
     except StopIteration as stop:
         driven.result = stop.value
     ended = time.perf_counter()

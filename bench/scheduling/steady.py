@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from bench.engine import default_profile
-from bench.scheduling.driving import LATE, drive, fold, freeze_garbage
+from bench.scheduling.driving import LATE, Driven, drive, fold, freeze_garbage
 from bench.statistics import percentile
 from bench.workload import NODE_TYPES, SHAPES, TYPE_OF_TEN, Workload
+from volcanoio.engine.scheduling.cluster.memory import SchedulerMemory, remember
 from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.diagnosis.answers import about_job, about_queue
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod, PodStatus
 from volcanoio.model.scheduling import PodGroup, PodGroupStatus
+from volcanoio.runtime.scheduler.cache_dump import Held, encoded
 
 WAITING = 1000
 GANG = 8
@@ -144,6 +150,97 @@ def event(nodes: int, pods: int) -> dict[str, Any]:
             what: [_ms(percentile(found, 0.5)), _ms(max(found))] for what, found in sorted(by_cause.items())
         },
         "longest_hold_ms": _ms(max(holds)),
+    }
+
+
+OVERLAPPING = 40
+"""One event in so many meets a snapshot: one of 0.2 s every 10 s is a fiftieth of the time."""
+
+
+def answers(nodes: int, pods: int) -> dict[str, Any]:
+    """Measure questions: a snapshot, cycles that answer one, and events while parts of a snapshot are encoded."""
+    state, workload = full(nodes, pods)
+    profile = default_profile()
+    for number in range(1, 6):
+        drive(state, profile, number, NOW + number)
+    held = _held([*workload.running(), *workload.waiting(0, WAITING)])
+    job = next(job for job in state.ledger.jobs.values() if job.key.endswith("/wait-0"))
+    questions: dict[str, Callable[[CycleSession], Iterator[None]] | None] = {
+        "none": None,
+        "job": lambda session: about_job(session, job),
+        "queue": lambda session: about_queue(session, job.queue),
+    }
+    cycles: dict[str, list[Driven]] = {what: [] for what in questions}
+    for number in range(3 * QUIET):
+        what = list(questions)[number % 3]
+        cycles[what].append(drive(state, profile, 6 + number, NOW + 6 + number, inspect=questions[what]))
+    return {
+        "nodes": nodes,
+        "pods": pods,
+        "snapshot": _snapshot(state, held),
+        "quiet_cycle_ms": {
+            what: {
+                "p50": _ms(percentile([each.seconds for each in some], 0.5)),
+                "longest_hold": _ms(max(each.longest_hold for each in some)),
+            }
+            for what, some in cycles.items()
+        },
+        "event_ms": _events_with_snapshots(state, profile, workload, held),
+    }
+
+
+def _held(objects: list[ApiObject]) -> list[Held]:
+    by_kind: dict[kinds.Kind, list[ApiObject]] = {}
+    for obj in objects:
+        by_kind.setdefault(kinds.of(obj), []).append(obj)
+    return list(by_kind.items())
+
+
+def _snapshot(state: ClusterState, held: list[Held]) -> dict[str, Any]:
+    """Measure whole snapshots, one after the other."""
+    remembered, totals, cpus, longest, size = [], [], [], 0.0, 0
+    for _ in range(5):
+        started, cpu, size = time.perf_counter(), time.process_time(), 0
+        memory = remember(state, now=NOW)
+        remembered.append(time.perf_counter() - started)
+        before = time.perf_counter()
+        for part in encoded(held, memory):
+            size += len(part)
+            now = time.perf_counter()
+            longest, before = max(longest, now - before), now
+        totals.append(time.perf_counter() - started)
+        cpus.append(time.process_time() - cpu)
+    return {
+        "ms": _ms(percentile(totals, 0.5)),
+        "cpu_ms": _ms(percentile(cpus, 0.5)),
+        "megabytes": round(size / 1e6, 1),
+        "memory_ms": _ms(percentile(remembered, 0.5)),
+        "longest_part_ms": _ms(longest),
+    }
+
+
+def _events_with_snapshots(
+    state: ClusterState, profile: Profile, workload: FullCluster, held: list[Held]
+) -> dict[str, float]:
+    """Measure events as `event` does, every second one in a series where some meet a snapshot."""
+    causes, walls = _causes(workload), {"alone": list[float](), "with_snapshots": list[float]()}
+    memory = SchedulerMemory(at=NOW)
+    for number in range(2 * EVENTS):
+        series = "with_snapshots" if number % 2 else "alone"
+        meets = series == "with_snapshots" and number // 2 % OVERLAPPING == 0
+        parts = encoded(held, memory) if meets else None
+        _, changes = causes[number // 2 % len(causes)]
+        objects = [(change, obj) for change, obj in changes(number // len(causes))]
+        started = time.perf_counter()
+        for change, obj in objects:
+            state.fold(Observed(seq=LATE + number, resource=kinds.of(obj).resource, change=change, object=obj))
+        between = None if parts is None else partial(next, parts, None)
+        drive(state, profile, 200 + number, NOW + 200 + number / 100, between=between)
+        walls[series].append(time.perf_counter() - started)
+    return {
+        f"{series}_{name}": _ms(percentile(found, part))
+        for series, found in walls.items()
+        for name, part in (("p50", 0.5), ("p99", 0.99))
     }
 
 

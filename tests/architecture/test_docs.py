@@ -95,6 +95,19 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert [link for link in links if link and not (page.parent / link).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the fragments that lead to the headings of a page, as GitHub and MyST make them."""
+    titles = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=IDS)
+def test_fragments_of_links_name_headings(page: Path) -> None:
+    links = [link.partition("#") for link in LINK.findall(prose(page)) if "#" in link and "://" not in link]
+    targets = [(page.parent / name if name else page, fragment) for name, _, fragment in links]
+    assert [f"{target.name}#{fragment}" for target, fragment in targets if fragment not in anchors(target)] == []
+
+
 def test_the_reading_guide_leads_through_eight_files() -> None:
     rows = re.findall(r"^\| (\d) \| `([\w./]+)` \|", (ROOT / "docs/reading-guide.md").read_text(), re.MULTILINE)
     assert [int(number) for number, _ in rows] == list(range(1, 9))

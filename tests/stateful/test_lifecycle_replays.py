@@ -109,7 +109,7 @@ class Recorded(Lifecycle):
         try:
             self.do(self.world.kill())
             self.living.close()
-            assert str(replay_controllers(self.directory / "controllers", plugins()) or "") == ""
+            assert str(replay_controllers(self.directory / "controllers", plugins()).first or "") == ""
             self._note()
         finally:
             shutil.rmtree(self.directory)

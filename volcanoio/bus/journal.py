@@ -10,6 +10,7 @@ between the recorded decisions and those of a replay.
 """
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from volcanoio import __version__
 from volcanoio.bus.event_bus import Batch
@@ -232,6 +234,29 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     where: str
     chain: tuple[Event, ...] = ()
 
+    @property
+    def cause(self) -> int:
+        """The seq of the event that was decided about."""
+        decided = self.recorded or self.replayed
+        assert decided is not None
+        return decided.cause
+
+    def value(self, decided: Decided | None) -> Any:
+        """Return what `recorded` or `replayed` has at `where`; None if it has nothing there."""
+        value: Any = None if decided is None else _comparable(decided)
+        rest = self.where
+        while rest and value is not None:
+            if isinstance(value, dict):  # its keys may contain dots
+                key = max((key for key in value if _begins_with(rest, key)), key=len, default=None)
+                value, rest = (None, "") if key is None else (value[key], rest[len(key) :].removeprefix("."))
+            elif isinstance(value, list) and (found := _INDEX.match(rest)) is not None:
+                index = int(found[1])
+                value = value[index] if index < len(value) else None
+                rest = rest[found.end() :].removeprefix(".")
+            else:
+                return None
+        return value
+
     def __str__(self) -> str:
         decided = self.recorded or self.replayed
         assert decided is not None
@@ -252,8 +277,17 @@ class Position(NamedTuple):
     offset: int = 0
 
 
+_EVENT = f'{{"record":"{EventRecord.__struct_config__.tag}"'.encode()
+"""How the lines of events begin."""
 START = Position()
 """The start of a journal."""
+
+
+_INDEX = re.compile(r"\[(\d+)\]")
+
+
+def _begins_with(path: str, key: str) -> bool:
+    return path.startswith(key) and path[len(key) : len(key) + 1] in ("", ".", "[")
 
 
 def read_lines(path: Path, start: Position = START) -> Iterator[tuple[Position, bytes]]:
@@ -287,11 +321,13 @@ def read_journal(path: Path, codec: Codec | None = None) -> Iterator[Record]:
     A last line that was cut short by a crash is left out.
     """
     codec = codec or Codec()
-    segment, number = "", 0
+    file, segment, number = path, "", 0
+    is_directory = path.is_dir()
     for position, line in read_lines(path):
-        number = number + 1 if position.segment == segment else 1
-        segment = position.segment
-        file = path / segment if path.is_dir() else path
+        number += 1
+        if position.segment != segment:
+            segment, number = position.segment, 1
+            file = path / segment if is_directory else path
         try:
             record = codec.decode(line)
         except CodecError as error:
@@ -307,17 +343,22 @@ def compare_decisions(
 ) -> Difference | None:
     """Return the first decision that differs, None if all agree; `events` by seq give the chain of causes."""
     for position, (left, right) in enumerate(zip_longest(recorded, replayed)):
-        if left is None or right is None:
-            where = ""
-        else:
-            if (found := first_difference(_comparable(left), _comparable(right), "")) is None:
-                continue
-            where = found.lstrip(".")
-        cause = (left or right).cause
-        return Difference(
-            position=position, recorded=left, replayed=right, where=where, chain=cause_chain(cause, events or {})
-        )
+        if (found := compare_decision(position, left, right)) is not None:
+            return replace(found, chain=cause_chain(found.cause, events or {}))
     return None
+
+
+def compare_decision(position: int, recorded: Decided | None, replayed: Decided | None) -> Difference | None:
+    """Return how two decisions differ, without the chain of causes; None if they agree."""
+    if recorded is replayed:
+        return None
+    where = ""
+    if recorded is not None and replayed is not None:
+        found = first_difference(_comparable(recorded), _comparable(replayed))
+        if found is None:
+            return None
+        where = found
+    return Difference(position=position, recorded=recorded, replayed=replayed, where=where.lstrip("."))
 
 
 def cause_chain(cause: int, events: Mapping[int, Event]) -> tuple[Event, ...]:
@@ -352,59 +393,139 @@ def first_difference(left: Any, right: Any, path: str = "") -> str | None:
 
 
 @dataclass
-class Run:
-    """Observations and decisions of one start of a process, in the order of its events.
-
-    `complete_until` is the seq up to which decisions are certain to be complete: a journal that ends while its process
-    decides (it was killed, or stopped) may miss decisions about later events, never about earlier ones.
-    """
+class RunHeader:
+    """What the records before the first event of a run contain."""
 
     opened: Opened
-    events: list[Event] = field(default_factory=list)
-    decided: list[Decided] = field(default_factory=list)
     configured: dict[str, str] = field(default_factory=dict)
     """Configurations in force, name to text."""
     plugins: dict[tuple[str, str], str] = field(default_factory=dict)
     """Where plugins came from, by group and name."""
     complete_until: int = 0
+    """Seq up to which decisions are certain to be complete: a journal that ends while its process decides (it was
+    killed, or stopped) may miss decisions about later events, never about earlier ones.
+    """
+
+    def add(self, record: Record) -> None:
+        """Take over a configuration or the origin of a plugin."""
+        match record:
+            case Configured(name=name, text=text):
+                self.configured[name] = text
+            case PluginSource(group=group, name=name, origin=origin):
+                self.plugins[group, name] = origin
+            case _:
+                pass
+
+
+@dataclass
+class Run(RunHeader):
+    """Observations and decisions of one start of a process, in the order of its events."""
+
+    events: list[Event] = field(default_factory=list)
+    decided: list[Decided] = field(default_factory=list)
 
     @cached_property
     def by_seq(self) -> dict[int, Event]:
         """The events by seq."""
         return {event.seq: event for event in self.events}
 
+    def records(self) -> Iterator[Event | Decided]:
+        """Yield events and decisions."""
+        yield from self.events
+        yield from self.decided
 
-def read_runs(directory: Path, codec: Codec | None = None) -> list[Run]:
-    """Return the runs in the directory of a journal, oldest first; raises JournalError.
+
+class RunStream(RunHeader):
+    """One start of a process that is read once, in the order of the journal, without keeping it in memory."""
+
+    def __init__(self, opened: Opened, rest: Iterator[Record], directory: Path) -> None:
+        super().__init__(opened)
+        self._rest, self._directory = rest, directory
+        self._last = 0
+        self._first: Record | None = None
+        self.next_opened: Opened | None = None
+        """The start of the next run, once this one is read."""
+        for record in rest:
+            if isinstance(record, EventRecord | Decided | Opened):
+                self._first = record
+                break
+            self.add(record)
+
+    def records(self) -> Iterator[Event | Decided]:
+        """Yield events and decisions; raises JournalError where events are missing."""
+        deciding, record = False, self._first
+        self._first = None
+        while record is not None:
+            match record:
+                case EventRecord(event=event):
+                    if deciding or not self._last:
+                        self.complete_until = self._last
+                    deciding, self._last = False, event.seq
+                    yield event
+                case Decided():
+                    deciding = True
+                    yield record
+                case Opened(starts=True):
+                    self.next_opened = record
+                    return
+                case Snapshot(before=before) if self._last and before != self._last + 1:
+                    missing = f"events {self._last + 1} to {before - 1} are missing"
+                    raise JournalError(f"{self._directory}: {missing}; restore the segment")
+                case _:
+                    self.add(record)
+            record = next(self._rest, None)
+
+
+def stream_runs(directory: Path, codec: Codec | None = None) -> Iterator[RunStream]:
+    """Yield the runs in the directory of a journal, oldest first; each is complete when the next one is asked for.
 
     A segment that goes on must begin where the one before it ended: one that is missing or cut short in the middle of
-    a run is an error, at the end of a run it is the mark of a crash.
+    a run is an error, at the end of a run it is the mark of a crash. Raises JournalError.
     """
-    runs: list[Run] = []
-    deciding = False
-    for record in read_journal(directory, codec):
-        if isinstance(record, Opened) and (record.starts or not runs):
-            if not record.starts:
-                msg = f"{directory}: begins in the middle of a run; give the directory with all of its segments"
-                raise JournalError(msg)
-            runs.append(Run(record))
-            deciding = False
+    records = read_journal(directory, codec)
+    opened = next(records, None)
+    if opened is not None and not (isinstance(opened, Opened) and opened.starts):
+        msg = f"{directory}: begins in the middle of a run; give the directory with all of its segments"
+        raise JournalError(msg)
+    while isinstance(opened, Opened):
+        run = RunStream(opened, records, directory)
+        yield run
+        for _ in run.records():
+            pass
+        opened = run.next_opened
+
+
+def run_headers(directory: Path) -> Iterator[RunHeader]:
+    """Yield what precedes the first event of each run; objects are not decoded completely. Raises JournalError."""
+    codec = Codec(lenient=True)
+    header: RunHeader | None = None
+    for position, line in read_lines(directory):
+        if line.startswith(_EVENT):
             continue
-        run = runs[-1]
-        match record:
-            case EventRecord(event=event):
-                if deciding or not run.events:
-                    run.complete_until = run.events[-1].seq if run.events else 0
-                deciding = False
-                run.events.append(event)
-            case Decided():
-                deciding = True
+        try:
+            record = codec.decode(line)
+        except CodecError as error:
+            raise JournalError(f"{directory / position.segment}: {error}; restore the segment") from error
+        if isinstance(record, Opened) and record.starts:
+            if header is not None:
+                yield header
+            header = RunHeader(record)
+        elif header is not None:
+            header.add(record)
+    if header is not None:
+        yield header
+
+
+def read_runs(directory: Path, codec: Codec | None = None) -> list[Run]:
+    """Return the runs in the directory of a journal, oldest first; raises JournalError as `stream_runs` does."""
+    runs: list[Run] = []
+    for stream in stream_runs(directory, codec):
+        run = Run(stream.opened)
+        for record in stream.records():
+            if isinstance(record, Decided):
                 run.decided.append(record)
-            case Snapshot(before=before) if run.events and before != run.events[-1].seq + 1:
-                msg = f"{directory}: events {run.events[-1].seq + 1} to {before - 1} are missing; restore the segment"
-                raise JournalError(msg)
-            case Configured(name=name, text=text):
-                run.configured[name] = text
-            case PluginSource(group=group, name=name, origin=origin):
-                run.plugins[group, name] = origin
+            else:
+                run.events.append(record)
+        run.configured, run.plugins, run.complete_until = stream.configured, stream.plugins, stream.complete_until
+        runs.append(run)
     return runs

@@ -13,7 +13,7 @@ import msgspec
 import volcanoio.framework.scheduling_events  # noqa: F401 - so that the scheduler's events are known, too
 from volcanoio.bus.redaction import SECRETS, redact, redact_secret
 from volcanoio.framework.effects import Create, EffectBase, Patch
-from volcanoio.framework.events import Event
+from volcanoio.framework.events import Change, Event, Observed
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Secret
@@ -87,6 +87,32 @@ Record: TypeAlias = Opened | Snapshot | EventRecord | Decided | Configured | Plu
 
 
 _KIND, _OBJECT = "$kind", "$object"
+_MARK = b'"$kind"'
+_OBSERVED = f'{{"record":"{EventRecord.__struct_config__.tag}","event":{{"type":"Observed",'.encode()
+
+
+class _Marked(msgspec.Struct, rename={"kind": _KIND, "object": _OBJECT}):
+    kind: str
+    object: msgspec.Raw
+
+
+class _Observation(msgspec.Struct):
+    """The fields of Observed."""
+
+    seq: int
+    at: float
+    cause: int
+    resource: str
+    change: Change
+    object: msgspec.Raw
+    previous: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _ObservedLine(msgspec.Struct):
+    event: _Observation
+
+
+_MARKED = msgspec.json.Decoder(_Marked)
 
 
 class CodecError(ValueError):
@@ -104,6 +130,11 @@ class Codec:
         self._by_type[ApiObject] = "meta.k8s.io/v1/PartialObjectMetadata"  # kinds of which only metadata is decoded
         self._by_name = {name: type_ for type_, name in self._by_type.items()}
         self._decoder = msgspec.json.Decoder(dict[str, Any])
+        self._observed = msgspec.json.Decoder(_ObservedLine)
+        self._decoders: dict[str, msgspec.json.Decoder[Any]] = {}
+        self._event_types: dict[str, type[Event]] = {}
+        self._seen: dict[bytes, ApiObject] = {}
+        """Objects by their text, until they are the `previous` of a later observation: it is not decoded again."""
 
     def encode(self, record: Record) -> bytes:
         """Encode a record as one line without a newline."""
@@ -115,10 +146,12 @@ class Codec:
     def decode(self, line: bytes) -> Record:
         """Decode one record; raises CodecError."""
         try:
+            if line.startswith(_OBSERVED):
+                return EventRecord(event=self._observation(line))
             content = self._decoder.decode(line)
             match content.get("record"):
                 case EventRecord.__struct_config__.tag:
-                    return EventRecord(event=self._event(content["event"]))
+                    return EventRecord(event=self._event(content["event"], has_objects=_MARK in line))
                 case "Snapshot":
                     return Snapshot(before=content["before"], state=self._restored(content["state"]))
                 case _:
@@ -126,6 +159,32 @@ class Codec:
                     return record
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise CodecError(f"not a record: {type(error).__name__}: {error}") from error
+
+    def _observation(self, line: bytes) -> Observed:
+        """Decode an observation, nearly all of a journal, without plain values in between."""
+        found = self._observed.decode(line).event
+        obj, previous = bytes(found.object), bytes(found.previous)
+        before = None if previous == b"null" else self._seen.pop(previous, None) or self._object(previous)
+        now = before if obj == previous else self._object(obj)
+        if now is not None and found.change is not Change.GONE:
+            self._seen[obj] = now
+        return Observed(
+            seq=found.seq,
+            at=found.at,
+            cause=found.cause,
+            resource=found.resource,
+            change=found.change,
+            object=now,
+            previous=before,
+        )
+
+    def _object(self, text: bytes) -> ApiObject:
+        marked = _MARKED.decode(text)
+        if (decoder := self._decoders.get(marked.kind)) is None:
+            struct = self._by_name.get(marked.kind, ApiObject) if self._lenient else self._by_name[marked.kind]
+            decoder = self._decoders[marked.kind] = msgspec.json.Decoder(struct)
+        obj: ApiObject = decoder.decode(marked.object)
+        return obj
 
     def decided(self, actor: str, key: str, cause: int, effects: Any) -> Decided:
         """Return a decision in the form in which it is recorded and compared."""
@@ -167,8 +226,12 @@ class Codec:
             return {key: self._restored(item) for key, item in value.items()}
         return [self._restored(item) for item in value] if isinstance(value, list) else value
 
-    def _event(self, content: dict[str, Any]) -> Event:
-        cls = _event_types()[content["type"]]
+    def _event(self, content: dict[str, Any], *, has_objects: bool) -> Event:
+        if (cls := self._event_types.get(content["type"])) is None:
+            self._event_types = _event_types()
+            cls = self._event_types[content["type"]]
+        if not has_objects:
+            return msgspec.convert(content, cls)
         hints = _hints(cls)
         fields = {}
         for name, value in content.items():

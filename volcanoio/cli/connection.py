@@ -16,7 +16,7 @@ from typing import NamedTuple, Unpack
 
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, sole_error, unknown_name
 from volcanoio.kube.client import Client
-from volcanoio.kube.errors import ApiError, Forbidden, Invalid, NotFound, Unauthorized
+from volcanoio.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Unauthorized
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import ConfigError, Connection, environment_paths, from_files, in_cluster
 from volcanoio.kube.transport import NoCredentials, RequestOptions, Response, TransportError
@@ -169,7 +169,7 @@ def reporting_api_errors() -> Iterator[None]:
 
 def _command_error(error: BaseException) -> CommandError | None:
     """Return the CommandError for an API error or a lost connection; None for other errors."""
-    if isinstance(error, Forbidden | Invalid):
+    if isinstance(error, BadRequest | Forbidden | Invalid):  # a webhook refuses with 400, or as it chooses
         return CommandError(error.message, ExitCode.REJECTED)
     if isinstance(error, Unauthorized):
         return CommandError(_UNAUTHORIZED, ExitCode.REJECTED)

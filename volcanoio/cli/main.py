@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from pathlib import Path
@@ -17,6 +18,8 @@ import anyio
 import click
 
 from volcanoio import __version__
+from volcanoio.cli.act.commands import ACT_COMMANDS, CONFIG_COMMANDS
+from volcanoio.cli.completion import PLUGIN, print_for_kubectl
 from volcanoio.cli.componentflags import SCHEDULING, ComponentCommand, flags, options, version_flag
 from volcanoio.cli.look.commands import LOOK_COMMANDS
 from volcanoio.cli.plugin import plugin
@@ -166,16 +169,22 @@ def why(**given: Any) -> int:
 
 @click.command(short_help="Decide the recorded events of a journal again.")
 @click.argument("journal", type=_PATH, metavar="JOURNAL")
+@click.option("--conf", type=_INPUT, help="Decide with this scheduler configuration instead, and compare.")
+@click.option("--until", type=click.IntRange(min=0), metavar="SEQ", help="Read events up to this number only.")
+@click.option(
+    "--shrink", type=_PATH, metavar="DIR", help="Write a smaller journal to DIR whose replay fails in the same way."
+)
 @click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler and job plugins.")
 @click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
-def replay(journal: Path, plugins_dir: tuple[Path, ...], controllers_dir: tuple[Path, ...]) -> int:
+@click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
+def replay(journal: Path, **given: Any) -> int:
     """Decide the events of JOURNAL again and compare with what was decided then; exit code 1 if anything differs.
 
     JOURNAL is the directory that --journal of `up` or of a component wrote. No cluster, clock or policy is needed.
     """
     from volcanoio.cli.offline.replaying import run_replay
 
-    return run_replay(journal, plugins_dir, controllers_dir)
+    return run_replay(journal, **given)
 
 
 @click.command(short_help="Show what happened to a job, from its submission to its end.")
@@ -239,6 +248,25 @@ def save_snapshot(file: Path, kubeconfig: Path | None, live: bool, scheduler_url
     from volcanoio.cli.offline.state_source import run_save
 
     return run_save(file, kubeconfig, live=live, scheduler_url=scheduler_url)
+
+
+@snapshot.command("redact", short_help="Copy a saved state or a journal with pseudonyms for all names.")
+@click.argument("source", type=_PATH, metavar="IN")
+@click.argument("target", type=_PATH, metavar="OUT")
+@click.option(
+    "--keep", multiple=True, metavar="WORD", help="Leave this word as it is, such as a value your plugin reads."
+)
+@click.option("--check/--no-check", default=True, help="Replay the copy of a journal and compare its decisions.")
+def redact_snapshot(source: Path, target: Path, keep: tuple[str, ...], check: bool) -> int:
+    """Copy IN, a file of `snapshot save` or the directory of a journal, to OUT without names, labels and images.
+
+    Every word that Kubernetes and volcanoio do not know is replaced by the same pseudonym everywhere; pseudonyms sort
+    as the words did. Numbers, amounts, times and uids stay, and so do words that are in volcanoio's code, such as
+    `worker`. A redacted journal replays to the same decisions.
+    """
+    from volcanoio.cli.offline.redacting import run_redact
+
+    return run_redact(source=source, target=target, keep=keep, check=check)
 
 
 @click.group(short_help="Check configurations, and generate files from them.")
@@ -402,9 +430,10 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 _SECTIONS = {
     "Look at a cluster": "jobs job queues nodes pods logs events watch wait top",
-    "Explain and try out": "why simulate replay snapshot",
+    "Submit jobs and act on them": "run submit suspend resume restart cancel queue",
+    "Explain and try out": "why timeline history simulate replay snapshot",
     "Run a local cluster": "up demo node",
-    "Set up and extend": "install uninstall config plugin",
+    "Set up and extend": "doctor install uninstall config plugin completion",
     "Components": "scheduler controllers webhooks hollow-nodes",
 }
 """Sections of `volcanoio --help` and the commands in them; others are listed at the end."""
@@ -579,8 +608,10 @@ def webhooks(**given: Any) -> int:
     return run_webhooks(**given)
 
 
-for command in LOOK_COMMANDS:
+for command in (*LOOK_COMMANDS, *ACT_COMMANDS):
     volcanoio.add_command(command)
+for command in CONFIG_COMMANDS:
+    config.add_command(command)
 volcanoio.add_command(help_command)
 volcanoio.add_command(node)
 volcanoio.add_command(config)
@@ -596,7 +627,7 @@ volcanoio.add_command(timeline)
 def main() -> None:
     """Run the command."""
     replace_unencodable()
-    volcanoio()
+    volcanoio(prog_name="volcanoio")
 
 
 def vc_scheduler() -> None:
@@ -612,3 +643,14 @@ def vc_controller_manager() -> None:
 def vc_webhook_manager() -> None:
     """Run `volcanoio webhooks` under Volcano's name."""
     webhooks.main(prog_name="vc-webhook-manager")
+
+
+def kubectl_volcano() -> None:
+    """Run volcanoio as a plugin of kubectl."""
+    replace_unencodable()
+    volcanoio.main(prog_name=PLUGIN)
+
+
+def kubectl_complete_volcano() -> None:
+    """Print completions of the plugin for kubectl."""
+    print_for_kubectl(volcanoio, sys.argv[1:])

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ from volcanoio.framework.scheduling_events import FactsSaid
 from volcanoio.kube.decoding import without_nulls
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
+from volcanoio.model.batch import Job
 from volcanoio.model.core import Node, Pod, ResourceList, ResourceQuota, ResourceRequirements
 from volcanoio.model.kinds import Kind
 from volcanoio.model.manifests import ManifestError, load_manifests
@@ -171,7 +172,8 @@ class State:
     """The state in files: `objects` in their order, the `usage` of nodes, and what was not read.
 
     `ignored` counts objects by kind that are not used, `passed` contains files that were skipped. `memory` is that of
-    the running scheduler whose snapshot this is; then its decisions that were in flight are in the objects.
+    the running scheduler whose snapshot this is; then its decisions that were in flight are in the objects. `jobs` are
+    not read by the scheduler: they show which pods are going to be created.
     """
 
     objects: list[ApiObject] = field(default_factory=list)
@@ -179,6 +181,7 @@ class State:
     ignored: Counter[str] = field(default_factory=Counter)
     passed: list[Path] = field(default_factory=list)
     memory: SchedulerMemory | None = None
+    jobs: list[Job] = field(default_factory=list)
 
 
 def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind]) -> State:
@@ -197,6 +200,9 @@ def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind
                 state.memory = _memory(item, where)
                 continue
             kind = kinds.named(header.api_version, header.kind)
+            if kind is kinds.JOB:
+                state.jobs.append(cast("Job", _object(kind, item, where)))
+                continue
             if kind is None or kind not in reads:
                 state.ignored[header.kind] += 1
                 continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from msgspec import inspect
 
 from volcanoio.engine.admission.jobs import check_content, default_job
 from volcanoio.engine.admission.request import AdmissionSettings, Findings
-from volcanoio.engine.jobs.pods.manifests import build_pod, pod_group_manifest, pod_group_spec
+from volcanoio.engine.jobs.pods.manifests import build_pod, pod_group_manifest, pod_group_spec, pod_name
 from volcanoio.engine.scheduling.offline.remedies import another_node
 from volcanoio.engine.scheduling.offline.until import RunTime
 from volcanoio.framework import entrypoints
@@ -23,8 +24,8 @@ from volcanoio.framework.jobpods import priority_class_of
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest, ObjectMeta
-from volcanoio.model.batch import Job
-from volcanoio.model.core import Node, NodeStatus, PriorityClass, ResourceList
+from volcanoio.model.batch import Job, JobPhase, TaskSpec
+from volcanoio.model.core import Node, NodeStatus, Pod, PriorityClass, ResourceList
 from volcanoio.model.documents import load_yaml
 from volcanoio.model.kinds import Kind
 from volcanoio.model.manifests import ManifestError, load_manifests
@@ -247,14 +248,43 @@ def _objects_of(job: Job, priorities: Mapping[str, int], created: str) -> list[A
     values = {name: priorities.get(name, 0) for name in classes if name}
     try:
         made = [_created(kinds.POD_GROUP, pod_group_manifest(job, pod_group_spec(job, values)), created)]
-        for task in job.spec.tasks:
-            for index in range(task.replicas):
-                pod = build_pod(job, task, index, (), ())
-                pod["spec"].setdefault("priority", values.get(pod["spec"].get("priorityClassName", ""), 0))
-                made.append(_created(kinds.POD, pod, created))
+        made += [_pod(job, task, index, values, created) for task in job.spec.tasks for index in range(task.replicas)]
     except (QuantityError, msgspec.ValidationError) as error:
         raise WhatIfError(f"--submit: Job {job.metadata.name}: {error}; correct the pod template") from None
     return made
+
+
+def _pod(job: Job, task: TaskSpec, index: int, priorities: Mapping[str, int], created: str) -> ApiObject:
+    pod = build_pod(job, task, index, (), ())
+    pod["spec"].setdefault("priority", priorities.get(pod["spec"].get("priorityClassName", ""), 0))
+    return _created(kinds.POD, pod, created)
+
+
+_ACTIVE = ("", JobPhase.PENDING, JobPhase.RUNNING)
+
+
+def missing_pods(objects: Sequence[ApiObject], jobs: Iterable[Job], created: str) -> list[ApiObject]:
+    """Return the pods that Jobs with a PodGroup do not have yet: their controller creates them after the admission.
+
+    Pods of tasks that wait for other tasks are left out, and those of templates that cannot be read.
+    """
+    pods = {obj.metadata.key for obj in objects if isinstance(obj, Pod)}
+    groups = {owner.uid for obj in objects if isinstance(obj, PodGroup) for owner in obj.metadata.owner_references}
+    priorities = {obj.metadata.name: obj.value for obj in objects if isinstance(obj, PriorityClass)}
+    found: list[ApiObject] = []
+    for job in jobs:
+        if job.metadata.uid not in groups or job.status.state.phase not in _ACTIVE or job.metadata.deletion_timestamp:
+            continue
+        for task in job.spec.tasks:
+            names = [f"{job.metadata.namespace}/{pod_name(job, task, index)}" for index in range(task.replicas)]
+            if task.depends_on is None:
+                with suppress(QuantityError, msgspec.ValidationError):
+                    found += [
+                        _pod(job, task, index, priorities, created)
+                        for index, name in enumerate(names)
+                        if name not in pods
+                    ]
+    return found
 
 
 def _created(kind: Kind, manifest: Manifest, created: str) -> ApiObject:

@@ -13,6 +13,7 @@ import msgspec
 
 from volcanoio.compose.simulate import Simulator
 from volcanoio.compose.state_files import State
+from volcanoio.compose.whatif import missing_pods
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.diagnosis.answers import (
     JobMemory,
@@ -46,7 +47,8 @@ class JobAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     `target` is the PodGroup or pod, as `namespace/name`; `phase` its phase in the state. Without `diagnosis` it does
     not wait: `placed_now` and `evicted_now` are pods that one cycle would place and evict, `admitted_now` is whether it
-    would admit the PodGroup, whose pods do not exist yet. `is_complete` is False where more could help than was tried.
+    would admit the PodGroup, whose pods do not exist yet. `is_complete` is False where more could help than was tried,
+    `only_admitted` is True if remedies were only shown to have it admitted, because its pods are not known.
     `memory` is what a running scheduler knows besides; `source` is where the answer is from.
     """
 
@@ -58,6 +60,7 @@ class JobAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     admitted_now: bool = False
     remedies: tuple[Remedy, ...] = ()
     is_complete: bool = True
+    only_admitted: bool = False
     memory: JobMemory | None = None
     source: str = CYCLE
 
@@ -81,8 +84,8 @@ def explain(
     answer = _decided(offline, job, phase)
     if about.diagnosis is None or answer.admitted_now or _runs(job, phase):
         return answer
-    remedies, is_complete = search_remedies(state, build, job.key, about.diagnosis) if with_remedies else ((), True)
-    return JobAnswer(target=job.key, phase=phase, diagnosis=about.diagnosis, remedies=remedies, is_complete=is_complete)
+    answer = JobAnswer(target=job.key, phase=phase, diagnosis=about.diagnosis)
+    return with_found_remedies(answer, state, build) if with_remedies else answer
 
 
 def builder(simulator: Simulator, state: State) -> Callable[[Sequence[ApiObject]], Offline]:
@@ -90,13 +93,21 @@ def builder(simulator: Simulator, state: State) -> Callable[[Sequence[ApiObject]
     return partial(simulator.build, usage=state.usage, memory=state.memory)
 
 
+def with_found_remedies(answer: JobAnswer, state: State, build: Callable[[Sequence[ApiObject]], Offline]) -> JobAnswer:
+    """Return an answer with what would help its job."""
+    assert answer.diagnosis is not None
+    remedies, is_complete, has_pods = search_remedies(state, build, answer.target, answer.diagnosis)
+    return msgspec.structs.replace(answer, remedies=remedies, is_complete=is_complete, only_admitted=not has_pods)
+
+
 def search_remedies(
     state: State, build: Callable[[Sequence[ApiObject]], Offline], job: str, diagnosis: Diagnosis
-) -> tuple[tuple[Remedy, ...], bool]:
-    """Return what would help a job, and whether everything was tried."""
+) -> tuple[tuple[Remedy, ...], bool, bool]:
+    """Return what would help a job, whether everything was tried, and whether enough pods were there to be placed."""
     trials = min(MAX_TRIALS, max(OBJECTS_PER_SEARCH // max(len(state.objects), 1), LEAST_TRIALS))
-    search = RemedySearch(state.objects, build, job, diagnosis, trials=trials)
-    return tuple(search.search()), search.is_complete
+    objects = [*state.objects, *missing_pods(state.objects, state.jobs, "")]
+    search = RemedySearch(objects, build, job, diagnosis, trials=trials)
+    return tuple(search.search()), search.is_complete, search.has_pods
 
 
 def _runs(job: JobInfo, phase: str) -> bool:

@@ -3,7 +3,9 @@
 import difflib
 import re
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from heapq import nsmallest
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -92,6 +94,20 @@ def parse_annotation(text: str, owner: str, example: str) -> dict[str, Any]:
     return given
 
 
+_recorded: ContextVar[list[msgspec.Struct] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def recorded_arguments() -> Iterator[list[msgspec.Struct]]:
+    """Collect what `convert` returns in the block: the arguments of plugins constructed there, with their defaults."""
+    found: list[msgspec.Struct] = []
+    token = _recorded.set(found)
+    try:
+        yield found
+    finally:
+        _recorded.reset(token)
+
+
 def convert(arguments: Mapping[str, Any] | None, to: type[ArgumentsType], owner: str) -> ArgumentsType:
     """Convert arguments to a Struct whose field names (or renames) are the keys; raises ArgumentError with all errors.
 
@@ -115,9 +131,12 @@ def convert(arguments: Mapping[str, Any] | None, to: type[ArgumentsType], owner:
     if faults:
         raise ArgumentError(faults=faults)
     try:
-        return msgspec.convert(given, to, dec_hook=_decoded)
+        result = msgspec.convert(given, to, dec_hook=_decoded)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"{owner}: {error}") from None
+    if (recorded := _recorded.get()) is not None:
+        recorded.append(result)
+    return result
 
 
 _RULES: Mapping[Any, str] = {

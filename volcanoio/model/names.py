@@ -103,5 +103,8 @@ RESTRICTED = "volcanoio.dev/restricted"
 # On PodGroups of Jobs with another scheduler name than volcano: that name. Other schedulers leave the PodGroup alone.
 GROUP_SCHEDULER = "volcanoio.dev/scheduler-name"
 
+# On Nodes of redacted states: the hash of the original name, by which equal nodes are ordered.
+NAME_HASH = "volcanoio.dev/name-hash"
+
 # On Namespaces: the weight of the namespace within a queue (a positive number, 1 by default).
 FAIRSHARE_WEIGHT = "volcanoio.dev/fairshare-weight"

@@ -54,11 +54,16 @@ class Cluster:
         return [await self.create(each) for file in files for each in read_manifests(config_path("examples", file))]
 
     async def until(
-        self, kind: Kind, struct: type[Object], holds: Callable[[dict[str, Object]], bool], what: str
+        self,
+        kind: Kind,
+        struct: type[Object],
+        holds: Callable[[dict[str, Object]], bool],
+        what: str,
+        namespace: str = "default",
     ) -> dict[str, Object]:
-        """Watch a kind in `default` (or cluster-wide) until `holds(objects by name)`; the failure message is `what`."""
+        """Watch a kind (in `namespace`, or cluster-wide) until `holds(objects by name)`; `what` is for failures."""
         objects: dict[str, Object] = {}
-        namespace = "default" if kind.namespaced else ""
+        namespace = namespace if kind.namespaced else ""
         with anyio.move_on_after(PATIENCE):
             async with self.client.watch(kind, namespace) as changes:
                 listed = await self.client.list(kind, namespace)
@@ -78,11 +83,13 @@ class Cluster:
         msg = f"never seen: {what}; last seen: {seen}"
         raise AssertionError(msg)
 
-    async def job(self, name: str, phase: str) -> Job:
+    async def job(self, name: str, phase: str, namespace: str = "default") -> Job:
         """Return the job once it is in a phase."""
-        jobs = await self.until(
-            kinds.JOB, Job, lambda all_: name in all_ and all_[name].status.state.phase == phase, f"{name} {phase}"
-        )
+
+        def holds(jobs: dict[str, Job]) -> bool:
+            return name in jobs and jobs[name].status.state.phase == phase
+
+        jobs = await self.until(kinds.JOB, Job, holds, f"{name} {phase}", namespace)
         return jobs[name]
 
     async def group(self, name: str, holds: Callable[[PodGroup], bool], what: str) -> PodGroup:

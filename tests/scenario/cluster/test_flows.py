@@ -129,18 +129,22 @@ async def test_vcctl_creates_lists_shows_and_deletes(tmp_path: Path) -> None:
             == "Created JobFlow: default/pipeline\n"
         )
         listed = (await _vcctl(c, "jobflow", "list")).splitlines()
-        assert listed[0].split() == ["Name", "Namespace", "Phase", "Age"]
-        assert listed[1].split()[:2] == ["pipeline", "default"]
-        listed = (await _vcctl(c, "jobtemplate", "get", "-N", "train")).splitlines()
-        assert [line.split() for line in listed] == [["Name", "Namespace"], ["train", "default"]]
+        assert listed[0].startswith("Name        Namespace    Phase ")
+        assert listed[1].startswith("pipeline    default      ")
+        assert await _vcctl(c, "jobtemplate", "get", "-N", "train") == (
+            "Name     Namespace    \ntrain    default      \n"
+        )
         assert "\n  jobRetainPolicy: retain\n" in await _vcctl(c, "jobflow", "describe", "-N", "pipeline")
         for form in ("-o", "--format"):
             described = await _vcctl(c, "jobtemplate", "describe", form, "json")
             assert described.count('"kind": "JobTemplate"') == 3
+            assert described.count("}\n---------------------------------\n") == 3
             assert "managedFields" not in described
         again = await _vcctl(c, "jobflow", "create", "-f", str(tmp_path / "f.yaml"), code=255)
-        assert again.startswith("Failed to create jobflow: default/pipeline: ")
+        assert again.startswith("Failed to create jobflow: create JobFlow default/pipeline: ")
         assert await _vcctl(c, "jobflow", "delete", "-N", "pipeline") == "Deleted JobFlow: default/pipeline\n"
         said = await _vcctl(c, "jobtemplate", "delete", "-f", str(tmp_path / "t.yaml"))
         assert said.splitlines() == [f"Deleted JobTemplate: default/{name}" for name in ("prepare", "train", "watch")]
-        assert "give --name NAME" in await _vcctl(c, "jobflow", "get", code=255)
+        assert await _vcctl(c, "jobflow", "get", code=255) == (
+            "Failed to get jobflow: name is mandatory to get the particular jobflow details\n"
+        )

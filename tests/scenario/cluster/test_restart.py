@@ -88,7 +88,7 @@ async def test_all_components_continue_after_kill_9(tmp_path: Path) -> None:
         assert (done.status.succeeded, done.status.retry_count, done.status.version) == (3, 0, 0)
     for process, replayed in (("controllers", replay_controllers), ("scheduler", replay_scheduler)):
         assert len(read_runs(journal / process)) == 2
-        assert replayed(journal / process, discover()) is None
+        assert replayed(journal / process, discover()).first is None
 
 
 @pytest.mark.parametrize("component", ["controllers", "scheduler"])

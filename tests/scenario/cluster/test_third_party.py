@@ -60,4 +60,4 @@ async def test_it_runs_and_its_decisions_replay_from_the_journal(tmp_path: Path)
         await client.patch(kinds.CONFIG_MAP, "w", {"data": {"size": "9"}}, "default")
         await until(client, kinds.CONFIG_MAP, "w", lambda found: found.data == {"size": "2"})
     (mounted / "widgets.py").unlink()
-    assert replay_controllers(journal / "controllers", discover()) is None
+    assert replay_controllers(journal / "controllers", discover()).first is None

@@ -48,7 +48,7 @@ def test_files_that_commands_name_exist(readme: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-@pytest.mark.parametrize("readme", READMES)
+@pytest.mark.parametrize("readme", [*READMES, pytest.param(DOCS / "up.md", id="docs/up.md")])
 def test_the_table_of_options_has_the_defaults_of_up(readme: Path) -> None:
     options = {name: each for each in volcanoio.commands["up"].params for name in each.opts}
     rows = re.findall(r"^\| (`--.*?) \| (.*?) \| .* \|$", readme.read_text(), re.MULTILINE)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from tests.scenario.cluster.harness import Cluster, cluster
+from volcanoio.localcluster.clock import JumpingClock
 from volcanoio.model import kinds, names, quantity
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
@@ -88,7 +89,7 @@ def cpus(number: int) -> dict[str, Any]:
 async def unhurried(**options: Any) -> AsyncIterator[Cluster]:
     """Start a cluster whose pods do not end while a test looks at them, until `completed`: then no wait takes time."""
     async with cluster(speed=math.inf, schedule_period=0.1, **options) as c:
-        c.local.clock.holds.append(_looked_at)
+        _clock(c).holds.append(_looked_at)
         yield c
 
 
@@ -104,7 +105,12 @@ async def completed(c: Cluster, name: str) -> Job:
 
 def hurry(c: Cluster) -> None:
     """Let time jump from event to event."""
-    c.local.clock.holds.remove(_looked_at)
+    _clock(c).holds.remove(_looked_at)
+
+
+def _clock(c: Cluster) -> JumpingClock:
+    assert isinstance(c.local.clock, JumpingClock)
+    return c.local.clock
 
 
 async def group(c: Cluster, prefix: str, holds: Callable[[PodGroup], bool], what: str) -> PodGroup:

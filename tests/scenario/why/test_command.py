@@ -151,6 +151,21 @@ def test_a_group_without_pods_is_said_to_be_admitted_only(why: Simulate) -> None
     assert "It is admitted (its pods do not exist yet) after any one of these" in said
 
 
+def test_a_group_without_pods_is_tried_with_those_that_its_job_is_going_to_have(why: Simulate) -> None:
+    job = job_manifest("new", replicas=4, cpu="1")
+    job["metadata"] |= {"namespace": "ns", "uid": "job-uid"}
+    job["spec"]["schedulerName"] = "volcano"
+    waiting = group("new-job-uid", 4, minResources={"cpu": "4"})
+    waiting["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "new", "uid": "job-uid", "controller": True}
+    ]
+    state = [node("n1", cpu="4"), *running("old", 4, on="n1"), group("old", 4, phase="Running"), queue("default")]
+    listed = {"apiVersion": "v1", "kind": "List", "items": [*state, waiting, job]}
+    said = why.run("new", "-n", "ns", "-f", why.file("state.json", json.dumps(listed))).out
+    assert "It is placed after any one of these" in said
+    assert "the end of ns/old" in said
+
+
 async def test_a_running_cluster_is_asked_and_saved(tmp_path: Path) -> None:
     async with cluster(speed=0.2) as c:
         manifest = job_manifest("wide", replicas=2, cpu="500")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import click
 import pytest
@@ -21,17 +22,14 @@ def _commands(command: click.Command, context: click.Context) -> list[tuple[clic
 
 _ALL = [
     pytest.param(*found, id=found[1].command_path)
-    for root in (volcanoio, vcctl)
-    for found in _commands(root, click.Context(root, info_name=root.name, terminal_width=80))
+    for found in _commands(volcanoio, click.Context(volcanoio, info_name="volcanoio", terminal_width=80))
 ]
 
 
 @pytest.mark.parametrize(("command", "context"), _ALL)
 def test_no_description_in_a_list_of_commands_is_cut(command: click.Command, context: click.Context) -> None:
     text = command.get_help(context)
-    for repeated in ("[,NAME=QUANTITY...]", "[ARGS]...", "NODE...", "[COMMAND]...", "[JOB]...", "[NAME]..."):
-        text = text.replace(repeated, "")
-    assert "..." not in text
+    assert "..." not in re.sub(r"(?<=[A-Z\]])\.\.\.", "", text)  # JOB... may be repeated
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -57,12 +55,12 @@ def test_the_help_command_prints_the_same_as_the_option(
     root: click.Group, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def reported(arguments: list[str]) -> str:
-        with contextlib.suppress(SystemExit):  # vcctl returns
+        with contextlib.suppress(SystemExit):
             root.main(arguments)
         return capsys.readouterr().out
 
     option = reported([*words, "--help"])
-    assert option.startswith("Usage: ")
+    assert "Usage:" in option
     assert reported(["help", *words]) == option
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import msgspec
+import pytest
 
-from volcanoio.cli.jobs import describe
+from volcanoio.cli.vcctl.jobs import describe
 from volcanoio.model import names
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Event
@@ -27,7 +29,7 @@ def test_a_view_shows_the_reason_and_the_overrides_of_tasks() -> None:
     assert "t main: request memory=2Gi, limit memory=4Gi (attempt 2)" in text
 
 
-def test_events_have_ages_as_in_kubectl_and_the_last_applied_manifest_is_left_out() -> None:
+def test_events_have_ages_and_labels_are_written_as_go_writes_them() -> None:
     once = Event(
         type="Normal", reason="Once", first_timestamp="2026-05-01T12:10:00Z", last_timestamp="2026-05-01T12:10:00Z"
     )
@@ -38,29 +40,32 @@ def test_events_have_ages_as_in_kubectl_and_the_last_applied_manifest_is_left_ou
         first_timestamp="2026-05-01T12:00:00Z",
         last_timestamp="2026-05-01T12:05:00Z",
     )
-    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "team": "a"}
-    job = msgspec.convert({"metadata": {"name": "j", "annotations": annotations}}, Job)
+    job = msgspec.convert({"metadata": {"name": "j", "annotations": {"b": "<ä>", "a": "1"}}}, Job)
     text = describe(job, (once, often), NOW)
     header, rule, often_line, once_line = text.splitlines()[-4:]
     assert header.split() == ["Type", "Reason", "Age", "Form", "Message"]
     assert rule.split() == ["-------"] * 5
     assert often_line.split()[:6] == ["Warning", "Often", "5m5s", "(x3", "over", "10m)"]
     assert once_line.split()[:3] == ["Normal", "Once", "5s"]
-    assert "last-applied" not in text
-    assert 'Annotations:\t{"team":"a"}\n' in text
+    assert 'Annotations:\t{"a":"1","b":"\\u003cä\\u003e"}\n' in text
 
 
-def test_a_view_has_the_sections_and_labels_of_volcano_in_their_order() -> None:
+def test_a_view_has_the_sections_and_labels_of_volcano_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Volcano's lines; those after `>>` are added here."""
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
     container = {
         "name": "main",
         "image": "busybox",
-        "command": ["sh", "-c", "echo one\necho two"],
+        "command": ["sh", "-c", "echo one"],
+        "args": ["now"],
         "ports": [{"containerPort": 2222, "name": "job-port"}],
-        "resources": {"requests": {"cpu": "500m", "nvidia.com/gpu": 1}, "limits": {"memory": "1Gi"}},
+        "resources": {"requests": {"cpu": "1000m", "nvidia.com/gpu": 1}, "limits": {"memory": "1024Mi"}},
         "workingDir": "/work",
     }
+    annotations = {"kubernetes.io/availablezone": "z1", "team": "a"}
     template = {
-        "metadata": {"annotations": {"team": "a"}},
+        "metadata": {"annotations": annotations},
         "spec": {"containers": [container], "imagePullSecrets": [{"name": "pull"}], "restartPolicy": "OnFailure"},
     }
     job = msgspec.convert(
@@ -79,7 +84,7 @@ def test_a_view_has_the_sections_and_labels_of_volcano_in_their_order() -> None:
                 "queue": "default",
                 "maxRetry": 3,
                 "schedulerName": "volcano",
-                "plugins": {"ssh": [], "env": ["--x=1"]},
+                "plugins": {"svc": [], "env": ["--x=1", "y"]},
                 "policies": [{"event": "PodFailed", "action": "RestartJob", "timeout": "5s"}],
                 "tasks": [{"name": "t", "replicas": 2, "minAvailable": 1, "template": template}],
             },
@@ -95,74 +100,86 @@ def test_a_view_has_the_sections_and_labels_of_volcano_in_their_order() -> None:
         },
         Job,
     )
-    assert (
-        describe(job, (), NOW).expandtabs(1)
-        == """\
-Name:        j
-Namespace:   ns
-Labels:      {"a":"1","b":"2"}
-Annotations: <none>
-API Version: batch.volcano.sh/v1alpha1
-Kind:        Job
+    expected = VIEW.replace("|", "")
+    assert describe(job, (), NOW) == expected.replace(">>", "")
+    without_conditions = expected.replace(">>", "").partition("  Conditions:")[0] + "Events: \t<none>"
+    assert describe(job, (), NOW, conditions=False) == without_conditions
+    time.tzset()
+
+
+VIEW = """\
+Name:       \tj
+Namespace:  \tns
+Labels:     \t{"a":"1","b":"2"}
+Annotations:\t<none>
+API Version:\tbatch.volcano.sh/v1alpha1
+Kind:       \tJob
 Metadata:
-  Creation Timestamp: 2026-05-01T12:00:00Z
-  Generate Name:
-  Generation:         2
-  Resource Version:   41
-  UID:                8c1f
+  Creation Timestamp:\t2026-05-01 20:00:00 +0800 CST
+  Generate Name:     \t
+  Generation:        \t2
+  Resource Version:  \t41
+  Self Link:         \t
+  UID:               \t8c1f
 Spec:
-  Min Available:      1
-  Queue:              default
-  Max Retry:          3
-  Policy:             PodFailed -> RestartJob after 5s
+  Min Available:     \t1
+>>  Queue:             \tdefault
+>>  Max Retry:         \t3
+>>  Policy:            \tPodFailed -> RestartJob after 5s
   Plugins:
-    Env: [--x=1]
-    Ssh: []
-  Scheduler Name:     volcano
+    Env:\t[--x=1 y]
+    Ssh:\t[]
+>>    Svc:\t[]
+  Scheduler Name:    \tvolcano
   Tasks:
-    Name: t
-    Replicas: 2
-    Min Available: 1
+    Name:\tt
+    Replicas:\t2
+>>    Min Available:\t1
     Template:
       Metadata:
         Annotations:
-          team: a
+          Cri . Cci . Io / Container - Type:          \t
+          Kubernetes . Io / Availablezone:            \tz1
+          Network . Alpha . Kubernetes . Io / Network:\t
+>>          team:\ta
+        Creation Timestamp:\t0001-01-01 00:00:00 +0000 UTC
       Spec:
         Containers:
           Command:
             sh
             -c
             echo one
-            echo two
-          Image: busybox
-          Name: main
+>>          Args:
+>>            now
+          Image:\tbusybox
+          Name: \tmain
           Ports:
-            Container Port: 2222
-            Name:           job-port
+            Container Port:\t2222
+            Name:          \tjob-port
           Resources:
             Limits:
-              Cpu:    0
-              Memory: 1Gi
+              Cpu:   \t0
+              Memory:\t1Gi
             Requests:
-              Cpu:    500m
-              Memory: 0
-              nvidia.com/gpu: 1
-          Working Dir: /work
+              Cpu:   \t1
+              Memory:\t0
+>>              nvidia.com/gpu:\t1
+            Working Dir:\t/work
         Image Pull Secrets:
-          Name: pull
-        Restart Policy: OnFailure
+          Name:     \tpull
+        Restart Policy:   \tOnFailure
 Status:
-  Pending:       1
-  Running:       1
-  Min Available: 1
-  Version:       3
+  Pending:      \t1
+  Running:      \t1
+  Min Available:\t1
+  Version:      \t3
   State:
-    Phase: Running
+    Phase:\tRunning
   Controlled Resources:
-    plugin-env: env
-    plugin-ssh: ssh
+    plugin-env: \tenv
+    plugin-ssh: \tssh
   Conditions:
-    Status TransitionTime
-    Running  2026-05-01T12:00:02Z
-Events:  <none>"""
-    )
+    Status\tTransitionTime
+    Running \t2026-05-01 20:00:02 +0800 CST |
+Events: \t<none>"""
+"""`|` keeps the blank before it from editors."""

@@ -14,7 +14,7 @@ import msgspec
 from volcanoio.cli.offline.state_source import command_errors, live_state, option_text, read_source, text_of
 from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
-from volcanoio.compose.whatif import Changes, run_times, submit
+from volcanoio.compose.whatif import Changes, missing_pods, run_times, submit
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.engine.scheduling.offline.until import Goal, Progress
 from volcanoio.framework.arguments import pluralize
@@ -74,6 +74,7 @@ def run_simulate(
             state.objects = made.objects
             jobs |= made.jobs
         if given["until"]:
+            state.objects += missing_pods(state.objects, state.jobs, rfc3339(simulator.now))
             offline, progress = simulator.run_until(state, Goal(given["until"]), jobs, run_times(jobs, seconds))
             return _show_progress(output, offline, progress)
         offline = simulator.run(state)

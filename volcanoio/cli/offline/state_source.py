@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import anyio
 import msgspec
@@ -35,6 +35,7 @@ from volcanoio.kube.client import Client
 from volcanoio.kube.errors import Forbidden, NotFound
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.batch import Job
 from volcanoio.model.core import ConfigMap
 from volcanoio.model.documents import read_text
 from volcanoio.model.kinds import Kind
@@ -123,7 +124,7 @@ def read_source(
     async def read() -> tuple[Simulator, State, list[str]]:
         async with connected(kubeconfig) as client:
             with reporting_api_errors():
-                text, source = (configuration, []) if conf is not None else await _configuration(client)
+                text, source = (configuration, []) if conf is not None else await installed_configuration(client)
                 simulator = Simulator(replace(options, configuration=text))
                 return simulator, await _state(client, reads(simulator)), source
 
@@ -164,7 +165,7 @@ def _save(target: Path, items: Sequence[Manifest]) -> int:
     return ExitCode.OK
 
 
-async def _configuration(client: Client) -> tuple[str | None, list[str]]:
+async def installed_configuration(client: Client) -> tuple[str | None, list[str]]:
     """Return the configuration of the installed scheduler, None for the default one, and a note if it is that."""
     try:
         found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, NAMESPACE)
@@ -179,13 +180,25 @@ async def _configuration(client: Client) -> tuple[str | None, list[str]]:
 
 async def _state(client: Client, reads: Iterable[Kind]) -> State:
     """Return the objects of these kinds. Raises CommandError."""
-    return State(objects=[obj for _, some in await _list_all(reads, client.list) for obj in some])
+    objects = [obj for _, some in await _list_all(reads, client.list) for obj in some]
+    return State(objects=objects, jobs=await jobs_of(client))
+
+
+async def jobs_of(client: Client, namespace: str = "") -> list[Job]:
+    """Return the Jobs of a namespace, or of all; none if they may not be listed, as the scheduler needs none."""
+    try:
+        return cast("list[Job]", await client.list(kinds.JOB, namespace))
+    except (Forbidden, NotFound):
+        return []
 
 
 async def _manifests(client: Client, reads: Iterable[Kind]) -> list[Manifest]:
     """Return the objects of these kinds as manifests, without what must not be kept. Raises CommandError."""
     found = []
-    for kind, some in await _list_all(reads, client.list_raw):
+    listed = await _list_all(reads, client.list_raw)
+    with suppress(Forbidden, NotFound):
+        listed.append((kinds.JOB, await client.list_raw(kinds.JOB)))
+    for kind, some in listed:
         for item in some:
             item["metadata"].pop("managedFields", None)
             found.append({"apiVersion": kind.api_version, "kind": kind.kind, **redact(item)})

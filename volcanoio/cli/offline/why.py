@@ -14,6 +14,7 @@ from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.offline.state_source import (
     asking,
     command_errors,
+    jobs_of,
     read_source,
     unavailable,
 )
@@ -21,7 +22,7 @@ from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_co
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.live.conditions import evictions_by_events, waiting_by_conditions
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError
-from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, search_remedies
+from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, with_found_remedies
 from volcanoio.engine.scheduling.diagnosis.answers import (
     EvictionAnswer,
     JobMemory,
@@ -112,11 +113,12 @@ def _ask_running(question: _Question, remedies: bool, given: dict[str, Any]) -> 
         return about
     with command_errors(None):
         simulator, state = read_source([("the running scheduler", snapshot)], None, None, given)
+        if not question.url:
+            state.jobs = _of_cluster(question, lambda client: jobs_of(client, question.namespace))
     build = builder(simulator, state)
     if about.target not in build(state.objects).state.ledger.jobs:
         return about
-    tried, is_complete = search_remedies(state, build, about.target, about.diagnosis)
-    return msgspec.structs.replace(about, remedies=tried, is_complete=is_complete)
+    return with_found_remedies(about, state, build)
 
 
 def _asked(question: _Question, ask: Callable[[RunningScheduler], Awaitable[T]], instead: str) -> T | None:
@@ -309,7 +311,7 @@ def _remedy_lines(answer: JobAnswer, found: Diagnosis) -> list[str]:
     if first.kind is RemedyKind.WAIT:
         return [f"{first.text[0].upper()}{first.text[1:]}."]
     until = "It is placed"
-    if found.pods < found.min_available:
+    if answer.only_admitted:
         until = "It is admitted (its pods do not exist yet)"
     elif found.ready >= found.min_available:
         until = "One more of its pods is placed"

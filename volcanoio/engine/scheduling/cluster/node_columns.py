@@ -25,6 +25,7 @@ from volcanoio.engine.scheduling.cluster.loads import (
 )
 from volcanoio.framework.scheduling.views import AmountName, Shape, cpu_memory_column
 from volcanoio.model.core import Node
+from volcanoio.model.names import NAME_HASH
 from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, bounded, stored_amounts
 
 Ints = NDArray[np.int64]
@@ -177,6 +178,12 @@ _CAPACITY_OFFSET = 8
 def name_hash(name: str) -> int:
     """Return a 64-bit hash of a node's name, the same in every process."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def node_hash(node: Node) -> int:
+    """Return the hash of a node's name; of a redacted node that of the original name, so that ties end the same."""
+    text = node.metadata.annotations.get(NAME_HASH, "")
+    return int(text) % (1 << 64) if text.isdecimal() and len(text) < 24 else name_hash(node.metadata.name)
 
 
 class NodeColumns(CpuMemoryColumns):
@@ -511,7 +518,7 @@ class NodeColumns(CpuMemoryColumns):
         self.rows[name] = row
         self.names.append(name)
         self.objects.append(node)
-        self.hashes[row] = name_hash(name)
+        self.hashes[row] = node_hash(node)
         self._views.clear()
         self._cpu_memory_views.clear()
         return row

@@ -49,6 +49,16 @@ def metrics_settings(section: Value) -> MetricsSettings | None:
     )
 
 
+def metrics_section(settings: MetricsSettings) -> dict[str, str]:
+    """Return the section that has the effect of these settings, by dotted key; a password is replaced."""
+    section = {"type": settings.type.value, "address": settings.address, "interval": f"{settings.interval:g}s"}
+    section[_TLS] = str(settings.insecure_skip_verify).lower()
+    if settings.type is MetricsType.ELASTICSEARCH:
+        section |= {key: getattr(settings.elasticsearch, name) for key, name in _ELASTICSEARCH.items()}
+        section[PASSWORD] = "***" if section[PASSWORD] else ""
+    return section
+
+
 def without_password(text: str) -> str:
     """Return a configuration's text with the password of its metrics section replaced."""
     reader = Reader()

@@ -129,6 +129,12 @@ class RemedySearch:
         self._known = build(self._objects).state.ledger
         self._waits_for_admission = self._known.jobs[job].phase in _NOT_ADMITTED
 
+    @property
+    def has_pods(self) -> bool:
+        """Whether the minimum of pods exists, so that a remedy places them; otherwise it has the job admitted."""
+        job = self._known.jobs[self._job]
+        return len(job.members) >= max(job.min_available, 1)
+
     def search(self) -> list[Remedy]:
         """Return the smallest remedy of each kind; of several queues, taints or jobs, each that suffices alone."""
         found: list[Remedy] = []

@@ -8,18 +8,22 @@ decisions.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.cluster.state import ClusterState, effect_key
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.session.cycle import run_cycle
-from volcanoio.framework.events import Event
-from volcanoio.framework.scheduling_effects import SchedulerEffect
+from volcanoio.framework.effects import Patch
+from volcanoio.framework.events import EffectFailed, Event
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling_effects import BindBatch, Evict, SchedulerEffect
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided
+from volcanoio.model import kinds
 
 OWN_EVENTS = (CycleOpened, Decided, CycleClosed, ConfigurationChanged)
 """Events that the scheduler writes about itself; they are not folded."""
@@ -65,30 +69,12 @@ class ReplayedCycle:
     def is_same(self) -> bool:
         """Whether both decisions are equal, apart from the ids of effects."""
         return self.fault == self.recorded_fault and (
-            list(map(_content, self.recorded)) == list(map(_content, self.decided))
+            self.recorded == self.decided or list(map(_content, self.recorded)) == list(map(_content, self.decided))
         )
 
 
-@dataclass(slots=True)
-class _Journal:
-    """The end and the decisions of each cycle, read ahead."""
-
-    closings: dict[int, CycleClosed] = field(default_factory=dict)
-    decisions: dict[int, list[SchedulerEffect]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, events: Iterable[Event]) -> _Journal:
-        journal = cls()
-        for event in events:
-            if isinstance(event, CycleClosed):
-                journal.closings[event.cycle] = event
-            elif isinstance(event, Decided):
-                journal.decisions.setdefault(event.cycle, []).extend(event.decisions)
-        return journal
-
-
 def replay(
-    events: Sequence[Event],
+    events: Iterable[Event],
     state: ClusterState,
     profile_of: Callable[[ConfigurationChanged], Profile],
     *,
@@ -96,44 +82,73 @@ def replay(
 ) -> Iterator[ReplayedCycle]:
     """Run every cycle of a journal again, on the state before the first event.
 
-    `events` are in the order of seq, from the first on; `profile_of` builds the profile of a configuration. A cycle
-    without CycleClosed is the last one: decisions that were not recorded are omitted. After the last cycle the events
-    up to `upto` are folded. Raises ValueError for a cycle before any configuration.
+    `events` are in the order of seq, from the first on; each cycle is run once its end was read, so that no more events
+    are kept than one cycle took. `profile_of` builds the profile of a configuration. A cycle without CycleClosed is the
+    last one: decisions that were not recorded are omitted. After the last cycle the events up to `upto` are folded.
+    Raises ValueError for a cycle before any configuration.
     """
-    journal = _Journal.of(events)
-    unfolded: list[Event] = []
+    unfolded: deque[Any] = deque()
     profile: Profile | None = None
+    for item in recorded_cycles(events):
+        if isinstance(item, ConfigurationChanged):
+            profile = profile_of(item)
+        elif not isinstance(item, ReplayedCycle):
+            unfolded.append(item)
+        elif profile is None:
+            msg = f"cycle {item.cycle} opens before any ConfigurationChanged; replay the journal from its start"
+            raise ValueError(msg)
+        else:
+            fold(state, unfolded, item.opening.upto)
+            item.decided, item.fault = decide(state, profile, item.opening, item.closing)
+            if item.closing is None:
+                item.decided, item.fault = item.decided[: len(item.recorded)], ""
+            yield item
+    fold(state, unfolded, upto)
+
+
+def recorded_cycles(events: Iterable[Event]) -> Iterator[Event | ReplayedCycle]:
+    """Yield each cycle as it was recorded, once its end was read, and all other events in their order.
+
+    An event that was published during a cycle comes before it, a configuration after it.
+    """
+    cycle: ReplayedCycle | None = None
+    later: list[Event] = []
     for event in events:
-        if isinstance(event, ConfigurationChanged):
-            profile = profile_of(event)
-        elif isinstance(event, CycleOpened):
-            if profile is None:
-                msg = f"cycle {event.cycle} opens before any ConfigurationChanged; replay the journal from its start"
-                raise ValueError(msg)
-            _fold(state, unfolded, event.upto)
-            yield _run(state, profile, event, journal)
-        elif not isinstance(event, OWN_EVENTS):
-            unfolded.append(event)
-    _fold(state, unfolded, upto)
+        if isinstance(event, Decided):
+            if cycle is not None:
+                cycle.recorded += event.decisions
+            continue
+        if isinstance(event, CycleOpened | CycleClosed):
+            if cycle is not None:
+                cycle.closing = event if isinstance(event, CycleClosed) else None
+                yield cycle
+                yield from later
+                later.clear()
+            cycle = ReplayedCycle(event, None, ()) if isinstance(event, CycleOpened) else None
+        elif cycle is not None and isinstance(event, ConfigurationChanged):
+            later.append(event)
+        else:
+            yield event
+    if cycle is not None:
+        yield cycle
 
 
-def _fold(state: ClusterState, unfolded: list[Event], upto: int) -> None:
+def fold(state: ClusterState, unfolded: deque[Any], upto: int) -> None:
     """Fold the events that were folded when the cycle opened; keep the rest for the next."""
-    folded: Any = [event for event in unfolded if event.seq <= upto]
-    unfolded[:] = [event for event in unfolded if event.seq > upto]
-    for event in folded:
-        state.fold(event)
+    while unfolded and unfolded[0].seq <= upto:
+        state.fold(unfolded.popleft())
     for _ in state.finish_fold():
         pass
 
 
-def _run(state: ClusterState, profile: Profile, opening: CycleOpened, journal: _Journal) -> ReplayedCycle:
-    closing = journal.closings.get(opening.cycle)
-    recorded = tuple(journal.decisions.get(opening.cycle, ()))
-    result = ReplayedCycle(opening, closing, recorded)
+def decide(
+    state: ClusterState, profile: Profile, opening: CycleOpened, closing: CycleClosed | None
+) -> tuple[tuple[SchedulerEffect, ...], str]:
+    """Run one cycle, cut or stopped where the recorded one was; return its decisions and its fault, "" if none."""
     budget = CutAt(0 if closing is None else closing.boundaries)
     points = itertools.count(1)
     decided: list[SchedulerEffect] = []
+    fault = ""
     cycle = run_cycle(state, profile, opening, budget=budget)
     try:
         while True:
@@ -143,13 +158,48 @@ def _run(state: ClusterState, profile: Profile, opening: CycleOpened, journal: _
     except StopIteration:
         pass
     except Exception as error:  # an exception of a plugin is part of the result
-        result.fault = f"{type(error).__name__}: {error}"
+        fault = f"{type(error).__name__}: {error}"
     finally:
         cycle.close()
-    result.decided = tuple(decided)
-    if closing is None:
-        result.decided, result.fault = result.decided[: len(recorded)], ""
-    return result
+    return tuple(decided), fault
+
+
+def undo_decisions(state: ClusterState, decisions: Iterable[SchedulerEffect], nominated: Collection[str]) -> None:
+    """Undo the decisions of a cycle as if none was carried out.
+
+    `nominated` are the uids of the tasks that were nominated before it.
+    """
+    ledger, tasks = state.ledger, state.ledger.tasks
+    for uid in state.nominations.by_task.keys() - nominated:
+        state.nominations.remove(tasks[uid])
+    for effect in decisions:
+        if isinstance(effect, BindBatch):
+            for bind in effect.binds:
+                if (task := tasks.get(bind.uid)) is not None and task.status is TaskStatus.BINDING:
+                    ledger.transition(task, TaskStatus.PENDING, "")
+        elif isinstance(effect, Evict):
+            state.pods.eviction_refused(effect.uid)
+        elif isinstance(effect, Patch):
+            key = effect_key(effect.resource, effect.namespace, effect.name)
+            state.fold(EffectFailed(controller="", key=key, effect_id=0, code=0))
+
+
+def assume_decisions(state: ClusterState, decisions: Iterable[SchedulerEffect]) -> None:
+    """Assume recorded binds, evictions and phases, whose outcomes are yet to be folded."""
+    ledger, tasks = state.ledger, state.ledger.tasks
+    for effect in decisions:
+        if isinstance(effect, BindBatch):
+            for bind in effect.binds:
+                if (task := tasks.get(bind.uid)) is not None and task.status is TaskStatus.PENDING:
+                    ledger.transition(task, TaskStatus.BINDING, bind.node)
+        elif isinstance(effect, Evict):
+            if (task := tasks.get(effect.uid)) is not None and task.node:
+                state.pods.evicting.add(effect.uid)
+                ledger.transition(task, TaskStatus.RELEASING, task.node)
+        elif isinstance(effect, Patch) and effect.resource == kinds.POD_GROUP.resource:
+            job, status = ledger.jobs.get(f"{effect.namespace}/{effect.name}"), effect.patch.get("status") or {}
+            if job is not None and (phase := status.get("phase")):
+                ledger.set_phase(job, phase)
 
 
 def _content(effect: SchedulerEffect) -> bytes:

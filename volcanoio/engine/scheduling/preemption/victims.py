@@ -418,5 +418,5 @@ def _mark_unschedulable(session: SessionContext, job: JobInfo, runs: Sequence[Ru
     if not rules.keeps_verdicts or rules.traits or any(task.retry_at > session.now for task in job.pending.values()):
         return
     if all(placer.filters_ignore_placements(run.shape) and placer.is_time_independent(run.shape) for run in runs):
-        until = session.now + jittered(RETRY_AFTER, job.key)
+        until = session.now + jittered(RETRY_AFTER, job.uid or job.key)
         session.state.unschedulable.add(session.action, job.key, until)

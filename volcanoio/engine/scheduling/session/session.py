@@ -290,7 +290,7 @@ class CycleSession(SessionContext):
             covers_all_pending = len(runs[0].tasks) == len(job.pending) and not self.state.reservations.by_job
             # the end of a back-off or reservation, other traits and time also let tasks fit: try again after a period
             only_room = covers_all_pending and not self.rules.traits and self.state.placer.is_time_independent(shape)
-            delay = jittered(RETRY_AFTER, job.key) if only_room else 0.0
+            delay = jittered(RETRY_AFTER, job.uid or job.key) if only_room else 0.0
             self.state.freed_room.watch(shape)
             attempts.unschedulable_until = UnschedulableUntil(
                 shape, self.nodes.freed_count, self.now + max(delay, self.period)

@@ -265,7 +265,7 @@ def _is_placed(job: JobInfo) -> bool:
 
 def _repeat(job: JobInfo) -> float:
     """Return seconds until a job's unchanged message is repeated; jittered, so that not all jobs are due at once."""
-    return jittered(REPEAT_SECONDS, job.key)
+    return jittered(REPEAT_SECONDS, job.uid or job.key)
 
 
 def _since(since: float | None, holds: bool, now: float) -> float | None:
