@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from typing import Unpack
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from tests.scenario.look.printed import Printed
 from tests.scenario.look.world import pod_status, some_jobs, some_queues, world
+from volcanoio.cli.connection import Cluster
 from volcanoio.cli.look.describing import show_job
+from volcanoio.cli.look.following import Selected, following
 from volcanoio.cli.look.listing import Wanted, list_events, list_jobs, list_nodes, list_pods, list_queues
 from volcanoio.cli.look.tables import fold_names, share_bar
 from volcanoio.cli.terminal import UsageError
+from volcanoio.kube.client import Client
+from volcanoio.kube.transport import RequestOptions, Response, TransportError
+from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.model import kinds
 
 
@@ -273,3 +280,43 @@ async def test_watching_prints_each_document_that_changes(capsys: pytest.Capture
         await w.end("a", "Completed")
         assert await printed.until("/a") == "job.batch.volcano.sh/a\n"
         tasks.cancel_scope.cancel()
+
+
+class _Interrupted(InProcessTransport):
+    """A transport whose server may be gone."""
+
+    is_down = False
+
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        if self.is_down:
+            raise TransportError(f"{method} {path}: no connection")
+        return await super().request(method, path, **options)
+
+
+async def test_a_lost_server_is_reported_once_and_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    async with world() as w:
+        await w.job("a", "Running", {"worker": 1})
+        transport = _Interrupted(w.server)
+        cluster = Cluster(Client(transport), "default", w.clock.now)
+        transport.is_down = True
+        with pytest.raises(TransportError):
+            await list_jobs(cluster, Wanted())
+        said = ""
+        async with anyio.create_task_group() as tasks:
+
+            async def bring_back() -> None:
+                nonlocal said
+                with anyio.fail_after(20):
+                    while "trying again" not in said:
+                        await anyio.lowlevel.checkpoint()
+                        said += capsys.readouterr().err
+                transport.is_down = False
+
+            tasks.start_soon(bring_back)
+            jobs, groups = Selected(kinds.JOB, "default"), Selected(kinds.POD_GROUP, "default")
+            async with following(cluster, jobs, groups) as caches:
+                assert list(caches.objects[kinds.JOB]) == ["default/a"]
+        said += capsys.readouterr().err
+        assert said == (
+            "the API server cannot be watched now; trying again until Ctrl-C\nthe API server answers again\n"
+        )

@@ -26,8 +26,9 @@ STATUS = PatchOptions(subresource="status")
 class World:
     """Writes objects with the status that the components of a cluster would have given them."""
 
-    def __init__(self, client: Client, clock: SetClock) -> None:
-        self.client = client
+    def __init__(self, server: ApiServer, clock: SetClock) -> None:
+        self.server = server
+        self.client = Client(InProcessTransport(server))
         self.clock = clock
 
     def cluster(self, namespace: str = "default") -> Cluster:
@@ -156,9 +157,9 @@ async def world(logs: LogSource | None = None) -> AsyncIterator[World]:
     clock = SetClock()
     async with ApiServer.open(None, clock=clock).running() as api:
         install(api, logs=logs)
-        transport = InProcessTransport(api)
-        await install_crds(transport)
-        yield World(Client(transport), clock)
+        made = World(api, clock)
+        await install_crds(made.client.transport)
+        yield made
 
 
 async def some_jobs(w: World) -> None:

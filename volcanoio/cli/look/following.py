@@ -43,6 +43,14 @@ class Selected(NamedTuple):
         return {obj.metadata.key: obj for obj in found}
 
 
+class _ShortWaits(WallClock):
+    """The machine's clock for informers that a user waits for: a server is tried again after 2 seconds at most."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for that long or 2 seconds."""
+        await super().sleep(min(seconds, 2.0))
+
+
 class _Interruptions(NoProbe):
     """Prints that the server cannot be watched, and that it can again; the informers try again by themselves."""
 
@@ -80,7 +88,7 @@ class Following:
         self.send, self.changes = anyio.create_memory_object_stream[tuple[Event, ...]](math.inf)
         self._interruptions = _Interruptions()
         transport = cluster.client.transport
-        self.informers = InformerSet(transport, self._publish, clock=WallClock(), probe=self._interruptions)
+        self.informers = InformerSet(transport, self._publish, clock=_ShortWaits(), probe=self._interruptions)
         self._caches = {
             each.kind: self.informers.informer(
                 each.kind, label_selector=each.labels, field_selector=each.fields, namespace=each.namespace
