@@ -14,7 +14,7 @@ from volcanoio.client.errors import ClientError, Unreachable, reported
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import DEFAULT_PATH, ConfigError, load
+from volcanoio.kube.kubeconfig import DEFAULT_PATH, ConfigError, environment_paths, load
 
 UP = Path(".volcanoio") / "kubeconfig"
 """The kubeconfig that `volcanoio up` writes, used as commands do: where there is no other one."""
@@ -35,6 +35,8 @@ class ClusterConnection:
         self._is_closed = False
         self.server = ""
         self.namespace = namespace
+        self.kubeconfigs: tuple[Path, ...] = ()
+        """The files that are used, for programs that are started; () in a pod without one."""
         self.embedded: Path | None = None
         """The kubeconfig of the embedded cluster."""
 
@@ -63,6 +65,7 @@ class ClusterConnection:
             connection = await load(path, context=self._context)
         except ConfigError as error:
             raise Unreachable(f"{error}; without a cluster, use Client(local=True)") from None
+        self.kubeconfigs = (Path(path),) if path is not None else tuple(environment_paths())
         self.server = connection.server
         self.namespace = self.namespace or connection.namespace
         self._client = KubeClient(HttpTransport(connection))
