@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import anyio
 from anyio.from_thread import start_blocking_portal
 
-from volcanoio.client.errors import ClientError, Unreachable, reported
+from volcanoio.client.errors import ClientError, ServerWarning, Unreachable, reported
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.kube.http_transport import HttpTransport
@@ -68,7 +69,7 @@ class ClusterConnection:
         self.kubeconfigs = (Path(path),) if path is not None else tuple(environment_paths())
         self.server = connection.server
         self.namespace = self.namespace or connection.namespace
-        self._client = KubeClient(HttpTransport(connection))
+        self._client = KubeClient(HttpTransport(connection, warn=_warn))
         return self._client
 
     async def close(self) -> None:
@@ -83,6 +84,11 @@ class ClusterConnection:
                     await anyio.to_thread.run_sync(self._thread.close)
                 except RuntimeError:  # the program ends, and no thread can start any more
                     self._thread.close()
+
+
+def _warn(text: str) -> None:
+    """Pass on a warning of the API server, such as about an unknown field."""
+    warnings.warn(text, ServerWarning, stacklevel=2)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenario.client.conftest import User
-from volcanoio.client import InvalidJob, JobFailed, JobNotFound, Refused, Timeout, Unschedulable
+from volcanoio.client import InvalidJob, JobFailed, JobNotFound, Refused, ServerWarning, Timeout, Unschedulable
 from volcanoio.model import names
 from volcanoio.model.documents import load_yaml
 
@@ -192,6 +192,12 @@ def test_a_refusal_has_the_servers_sentence(user: User, name: str) -> None:
     with pytest.raises(Refused, match="unable to find job queue") as refused:
         user.submit(name=name, image="busybox", queue="no-such-queue")
     assert refused.value.code in (400, 403, 422)
+
+
+def test_a_misspelt_field_of_a_manifest_is_warned_of(user: User, name: str) -> None:
+    spec = {"quueue": "ml", "tasks": [{"template": {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}}]}
+    with pytest.warns(ServerWarning, match='unknown field "spec.quueue"'):
+        user.submit({"metadata": {"name": name}, "spec": spec})
 
 
 @pytest.mark.parametrize(
