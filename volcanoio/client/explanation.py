@@ -6,31 +6,28 @@ these may not be listed, the conditions of the job have to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import anyio
 import msgspec
 
 from volcanoio.client.connection import ClusterConnection
 from volcanoio.compose.live.conditions import waiting_by_conditions
+from volcanoio.compose.live.reading import MissingRightsError, cluster_state, installed_configuration, jobs_of
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError, scheduler_of
 from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.compose.state_files import State, StateError, read_configuration, read_state
-from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, search_remedies
+from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, with_found_remedies
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError, Waiting
 from volcanoio.kube.client import Client as KubeClient
-from volcanoio.kube.errors import Forbidden, NotFound
-from volcanoio.model import kinds, names
-from volcanoio.model.base import ApiObject
-from volcanoio.model.core import ConfigMap
+from volcanoio.model import names
+from volcanoio.model.batch import Job
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.loading.registry import PluginError
 
-CONFIG_MAP, KEY = "volcano-scheduler-configmap", "volcano-scheduler.conf"
-"""Where an installed scheduler has its configuration, in namespace volcano-system."""
-_NOT_DECIDED_HERE = (Forbidden, ConfigurationError, PluginError)
+_NOT_DECIDED_HERE = (MissingRightsError, ConfigurationError, PluginError)
 """Errors after which no cycle can be run here: objects may not be listed, or plugins of the scheduler are missing."""
 
 
@@ -97,11 +94,12 @@ async def _answer(
     try:
         reach = scheduler_of(client.transport, lease=names.SCHEDULER_NAME, kubeconfigs=cluster.kubeconfigs)
         async with reach as scheduler:
-            return await _ask(scheduler, target, namespace, with_remedies=with_remedies)
+            jobs = await jobs_of(client, namespace) if with_remedies else None
+            return await _ask(scheduler, target, namespace, jobs)
     except SchedulerUnavailableError:
         pass
     try:
-        simulator, state = await _read(client)
+        simulator, state = await read_cluster(client)
     except _NOT_DECIDED_HERE:
         return _job_answer(await waiting_by_conditions(client, target, namespace), CONDITIONS)
     answer = await anyio.to_thread.run_sync(
@@ -111,17 +109,20 @@ async def _answer(
     return answer
 
 
-async def _ask(scheduler: RunningScheduler, target: str, namespace: str, *, with_remedies: bool) -> JobAnswer:
-    """Return the answer of the running scheduler; remedies are searched for here, on a snapshot of its state."""
+async def _ask(scheduler: RunningScheduler, target: str, namespace: str, jobs: list[Job] | None) -> JobAnswer:
+    """Return the answer of the running scheduler.
+
+    With the Jobs of the namespace, remedies are searched for here, on a snapshot of its state.
+    """
     waiting = (await scheduler.why(target, namespace)).waiting
     assert waiting is not None  # it was asked about a job
     answer = _job_answer(waiting, SCHEDULER)
-    if answer.diagnosis is None or not with_remedies:
+    if answer.diagnosis is None or jobs is None:
         return answer
-    return await anyio.to_thread.run_sync(_with_remedies, answer, await scheduler.snapshot())
+    return await anyio.to_thread.run_sync(_with_remedies, answer, await scheduler.snapshot(), jobs)
 
 
-def _with_remedies(answer: JobAnswer, snapshot: bytes) -> JobAnswer:
+def _with_remedies(answer: JobAnswer, snapshot: bytes, jobs: list[Job]) -> JobAnswer:
     """Return the answer with what would help, as far as the scheduler can be rebuilt here."""
     files = [("the running scheduler", snapshot)]
     try:
@@ -129,11 +130,11 @@ def _with_remedies(answer: JobAnswer, snapshot: bytes) -> JobAnswer:
         state = read_state(files, simulator.reads)
     except (StateError, *_NOT_DECIDED_HERE):
         return answer
+    state.jobs = jobs
     build = builder(simulator, state)
-    if answer.diagnosis is None or answer.target not in build(state.objects).state.ledger.jobs:
+    if answer.target not in build(state.objects).state.ledger.jobs:
         return answer
-    remedies, is_complete = search_remedies(state, build, answer.target, answer.diagnosis)
-    return msgspec.structs.replace(answer, remedies=remedies, is_complete=is_complete)
+    return with_found_remedies(answer, state, build)
 
 
 def _job_answer(waiting: Waiting, source: str) -> JobAnswer:
@@ -146,22 +147,8 @@ def _job_answer(waiting: Waiting, source: str) -> JobAnswer:
     )
 
 
-async def _read(client: KubeClient) -> tuple[Simulator, State]:
-    """Return the scheduler's configuration and what it reads. Raises ApiError, ConfigurationError and PluginError."""
-    try:
-        found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, names.SYSTEM_NAMESPACE)
-        text = found.data.get(KEY) if isinstance(found, ConfigMap) else None
-    except (NotFound, Forbidden):
-        text = None
+async def read_cluster(client: KubeClient, also: Collection[Kind] = ()) -> tuple[Simulator, State]:
+    """Return a simulator as the cluster's scheduler, and what it reads. Raises ApiError and _NOT_DECIDED_HERE."""
+    text, _ = await installed_configuration(client)
     simulator = Simulator(SimulateOptions(files=(), configuration=text))
-    return simulator, State(objects=await _list(client, simulator.reads))
-
-
-async def _list(client: KubeClient, reads: Iterable[Kind]) -> list[ApiObject]:
-    objects: list[ApiObject] = []
-    for kind in sorted(reads, key=lambda kind: kind.resource):
-        try:
-            objects += await client.list(kind)
-        except NotFound:  # the server has no such kind
-            continue
-    return objects
+    return simulator, await cluster_state(client, simulator.reads | set(also))

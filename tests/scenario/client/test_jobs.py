@@ -82,7 +82,7 @@ def test_a_job_without_a_place_is_unschedulable_for_a_reason(user: User, name: s
     assert "keeps waiting" in str(waits.value)
     reason = user.call(job.why)
     assert (reason.code, reason.position) == ("ClusterInsufficient", 1)
-    assert "one more node like node-0 with cpu 68" in reason.remedies
+    assert "one more node like node-0 with cpu 100, pods 1" in reason.remedies
     user.call(job.cancel)
 
 
