@@ -18,11 +18,11 @@ from cryptography import x509
 from volcanoio.cli.connection import Cluster
 from volcanoio.cli.doctor import findings
 from volcanoio.cli.doctor.findings import Finding, Severity
-from volcanoio.cli.offline.state_source import CONFIG_MAP, KEY, installed_configuration
 from volcanoio.cli.output import coloured, formatted
 from volcanoio.cli.terminal import ExitCode
 from volcanoio.compose.definitions import crd_manifests
 from volcanoio.compose.installation import DEFINITION, DEPLOYMENT, KINDS
+from volcanoio.compose.live.reading import CONFIG_MAP, KEY, installed_configuration
 from volcanoio.engine.scheduling.config.lint import lint
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import pluralize
