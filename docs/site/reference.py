@@ -137,7 +137,9 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     lines = ["```text", f"{context.command_path} {usage}", "```", ""]
     if command.help:
         lines += [_paragraphs(command.help), ""]
-    shown = [each for each in command.get_params(context) if isinstance(each, click.Option) and each.name != "help"]
+    shown = [
+        each for each in command.get_params(context) if isinstance(each, click.Option) and "--help" not in each.opts
+    ]
     rows = [found for each in shown if (found := each.get_help_record(context)) is not None]
     if rows:
         lines += ["| Option | Meaning |", "|---|---|"]
