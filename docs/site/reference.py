@@ -10,11 +10,15 @@ from typing import Any
 import click
 
 from volcanoio.cli.main import volcanoio
-from volcanoio.cli.vcctl import vcctl
+from volcanoio.cli.vcctl import tools
+from volcanoio.cli.vcctl.commands import vcctl
 from volcanoio.model.documents import load_yaml
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS: Mapping[str, click.Command] = {"volcanoio": volcanoio, "vcctl": vcctl}
+PROGRAMS: Mapping[str, click.Command] = {
+    "volcanoio": volcanoio, "vcctl": vcctl, "vsub": tools.vsub, "vjobs": tools.vjobs, "vqueues": tools.vqueues,
+    "vcancel": tools.vcancel, "vsuspend": tools.vsuspend, "vresume": tools.vresume,
+}  # fmt: skip
 TEMPLATE = "template"
 """The field of a task that holds a pod template; its fields have a page of their own."""
 JOB = "batch.volcano.sh_jobs.yaml"
