@@ -59,8 +59,10 @@ def typed_job(spec: Any) -> Job | None:
         isinstance(task.template.get("spec") or {}, dict) for task in job.spec.tasks
     ):
         return None
-    pods = [{"spec": {}, "metadata": {"name": "a"}, **task.template} for task in job.spec.tasks]
-    return job if all(stored(kinds.POD, pod) is not None for pod in pods) else None
+    parts = [(kinds.POD, {"spec": {}, "metadata": {"name": "a"}, **task.template}) for task in job.spec.tasks]
+    claims = [volume.volume_claim for volume in job.spec.volumes if volume.volume_claim]
+    parts += [(kinds.PVC, {"metadata": {"name": "a"}, "spec": claim}) for claim in claims]
+    return job if all(stored(kind, part) is not None for kind, part in parts) else None
 
 
 @pytest.mark.parametrize(("kind", "valid"), originals.REVIEWED.values(), ids=originals.REVIEWED)

@@ -6,7 +6,6 @@ Several files are merged as kubectl does. Files of certificates and tokens are r
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import ssl
 import tempfile
@@ -430,7 +429,7 @@ def _read_pem(path: Path, name: str, data: str, file: str) -> bytes:
         if data:
             return base64.b64decode(data, validate=True)
         content = (path.parent / file).read_bytes() if file else b""
-    except (binascii.Error, OSError) as error:
+    except (ValueError, OSError) as error:
         raise ConfigError(f"{path}: {name}: {error}") from error
     if file and not content:  # without an authority, those of the system would be trusted
         raise ConfigError(f"{path}: {name}: {file} is empty; write a certificate or key in PEM to it")

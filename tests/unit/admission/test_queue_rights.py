@@ -255,7 +255,7 @@ def test_for_a_pod_the_right_of_its_service_account_suffices() -> None:
     assert subjects(request(kinds.POD, pod()), ALICE) == (ALICE, account)
 
 
-def owned(api_version: str, kind: str, **more: Any) -> Manifest:
+def owned(api_version: str, kind: Any, **more: Any) -> Manifest:
     return {"metadata": {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "controller": True, **more}]}}
 
 
@@ -265,6 +265,7 @@ def owned(api_version: str, kind: str, **more: Any) -> Manifest:
         (kinds.JOB, owned("batch.volcano.sh/v1alpha1", "CronJob"), CONTROLLERS, True),
         (kinds.JOB, owned("flow.volcano.sh/v1alpha1", "JobFlow"), CONTROLLERS, True),
         (kinds.JOB, owned("v1", "ConfigMap"), CONTROLLERS, False),
+        (kinds.JOB, owned("v1", ["CronJob"]), CONTROLLERS, False),
         (kinds.JOB, job(), CONTROLLERS, False),
         (kinds.JOB, owned("batch.volcano.sh/v1alpha1", "CronJob"), ALICE, False),
         (kinds.POD_GROUP, owned("apps/v1", "ReplicaSet"), CONTROLLERS, True),

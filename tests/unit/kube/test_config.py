@@ -92,6 +92,13 @@ async def test_certificates_inline_and_as_files(tmp_path: Path) -> None:
     assert context.verify_mode is ssl.CERT_NONE
 
 
+@pytest.mark.parametrize("data", ["no base64", "\xe9YQ=="])
+async def test_an_authority_that_is_no_base64_is_an_error_with_its_field(tmp_path: Path, data: str) -> None:
+    cluster = {"server": "https://example.test", "certificate-authority-data": data}
+    with pytest.raises(ConfigError, match="certificate-authority"):
+        await from_file(write(tmp_path / "config", kubeconfig(cluster)))
+
+
 async def test_an_exec_plugin_gives_a_token(tmp_path: Path) -> None:
     script = tmp_path / "plugin.py"
     script.write_text(

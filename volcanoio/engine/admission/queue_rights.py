@@ -31,7 +31,7 @@ from volcanoio.model.validation.dns_names import subdomain_rule
 USE, UPDATE = "use", "update"
 """RBAC verbs: to name a queue in an object, and to open or close it."""
 _SERVICE_ACCOUNTS = "system:serviceaccounts"
-_JOB_OWNERS = frozenset({(kind.api_version, kind.kind) for kind in (kinds.CRON_JOB, kinds.JOB_FLOW)})
+_JOB_OWNERS = tuple((kind.api_version, kind.kind) for kind in (kinds.CRON_JOB, kinds.JOB_FLOW))
 
 _FEW = 8
 """Templates that are read one by one; more are listed with all others of their namespace."""

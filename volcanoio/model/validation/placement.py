@@ -7,6 +7,8 @@ from volcanoio.model.validation.dns_names import qualified_rule
 from volcanoio.model.validation.field_errors import FieldError, forbidden, invalid, required, unsupported
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_TOLERATION_OPERATORS = ("Equal", "Exists")
+_SPREAD_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -28,8 +30,8 @@ def toleration_errors(tolerations: Any, path: str) -> list[FieldError]:
         if not key and operator != "Exists":
             rule = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             errors.append(invalid(f"{where}.operator", operator, rule))
-        if operator not in {"Equal", "Exists"}:
-            errors.append(unsupported(f"{where}.operator", operator, ("Equal", "Exists")))
+        if operator not in _TOLERATION_OPERATORS:
+            errors.append(unsupported(f"{where}.operator", operator, _TOLERATION_OPERATORS))
         elif operator == "Exists" and one.get("value"):
             errors.append(invalid(f"{where}.operator", one["value"], "value must be empty when `operator` is 'Exists'"))
         if effect and effect not in _EFFECTS:
@@ -80,13 +82,17 @@ def _weight_errors(weighted: Manifest, path: str) -> list[FieldError]:
     return []
 
 
-def _expression_errors(term: Manifest, path: str) -> list[FieldError]:
+def _expression_errors(term: Any, path: str) -> list[FieldError]:
+    if not isinstance(term, dict):
+        return [invalid(path, term, "must be an object")]
     errors: list[FieldError] = []
     for field in ("matchExpressions", "matchFields"):
         for at, one in enumerate(_maps(term.get(field))):
             where = f"{path}.{field}[{at}]"
             operator, values = one.get("operator"), one.get("values") or []
-            if operator not in _OPERATORS:
+            if not isinstance(values, list):
+                errors.append(invalid(f"{where}.values", values, "must be a list of strings"))
+            elif operator not in _OPERATORS:
                 errors.append(unsupported(f"{where}.operator", operator or "", _OPERATORS))
             elif operator in {"In", "NotIn"} and not values:
                 errors.append(required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
@@ -120,6 +126,6 @@ def spread_errors(constraints: Any, path: str) -> list[FieldError]:
             errors.append(invalid(f"{where}.maxSkew", skew, "must be greater than zero"))
         if not one.get("topologyKey"):
             errors.append(required(f"{where}.topologyKey", "can not be empty"))
-        if action not in {"DoNotSchedule", "ScheduleAnyway"}:
-            errors.append(unsupported(f"{where}.whenUnsatisfiable", action or "", ("DoNotSchedule", "ScheduleAnyway")))
+        if action not in _SPREAD_ACTIONS:
+            errors.append(unsupported(f"{where}.whenUnsatisfiable", action or "", _SPREAD_ACTIONS))
     return errors
