@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -281,10 +282,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--decisions", type=int, default=20, help="decisions per seed")
     given = parser.parse_args(arguments)
     answers: list[Answer] = []
-    for seed in range(given.first, given.first + given.seeds):
-        answers += anyio.run(ask, seed, given.decisions)
-        print(f"seed {seed}: {len(answers)} answers", file=sys.stderr)
-    figures = {"bench": "agreement", "machine": machine(), "software": software(), "seeds": given.seeds}
+    with suppress(KeyboardInterrupt):  # then the figures are those of the seeds so far
+        for seed in range(given.first, given.first + given.seeds):
+            answers += anyio.run(ask, seed, given.decisions)
+            print(f"seed {seed}: {len(answers)} answers", file=sys.stderr)
+    seeds = len({each.seed for each in answers})
+    figures = {"bench": "agreement", "machine": machine(), "software": software(), "seeds": seeds}
     print(json.dumps({**figures, **counted(answers)}, indent=2))
     return 0
 
