@@ -5,7 +5,7 @@ queues, nodes, and jobs that come and go. Before each decision the snapshot of t
 
 - `submit`: does a new job come to run (`simulate --submit --until running`)? Then it is submitted.
 - `remedy`: a change that `why` lists for a waiting job, which therefore is to run. Then the change is made.
-- `less`: where the change is an amount, one unit less, with which it is not to run. That is made first.
+- `less`: where the change is an amount, one unit less, with which it is not to run. That is made instead.
 
 Then the cluster runs until nothing happens any more, and it is seen whether the job runs. Prints one JSON object with
 the number of answers and of those that came true, given apart for yes and no, and each that did not.
@@ -17,9 +17,11 @@ import argparse
 import json
 import math
 import random
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,13 +146,17 @@ class Trial:
         if not usable or not has_pods:
             return False
         remedy = self._rng.choice(usable)
+        less = _one_less(remedy) if remedy.kind is RemedyKind.CAPABILITY else None
         if remedy.kind is RemedyKind.END:
             await self._end(remedy)
+        elif less is not None and self._rng.random() < 0.5:
+            await self._set_capability(
+                remedy.target, less
+            )  # pods of others may take this, so the remedy is not for then
+            await self._wait()
+            await self._note("less", name, said=False, about=f"{remedy}")
+            return True
         else:
-            if (less := _one_less(remedy)) is not None:
-                await self._set_capability(remedy.target, less)
-                await self._wait()
-                await self._note("less", name, said=False, about=f"{remedy}")
             await self._set_capability(remedy.target, _amounts(remedy))
         await self._wait()
         await self._note("remedy", name, said=True, about=f"{answer.waiting.diagnosis.code}: {remedy.text}")
@@ -275,10 +281,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--decisions", type=int, default=20, help="decisions per seed")
     given = parser.parse_args(arguments)
-    answers = [
-        each for seed in range(given.first, given.first + given.seeds) for each in anyio.run(ask, seed, given.decisions)
-    ]
-    figures = {"bench": "agreement", "machine": machine(), "software": software(), "seeds": given.seeds}
+    answers: list[Answer] = []
+    with suppress(KeyboardInterrupt):  # then the figures are those of the seeds so far
+        for seed in range(given.first, given.first + given.seeds):
+            answers += anyio.run(ask, seed, given.decisions)
+            print(f"seed {seed}: {len(answers)} answers", file=sys.stderr)
+    seeds = len({each.seed for each in answers})
+    figures = {"bench": "agreement", "machine": machine(), "software": software(), "seeds": seeds}
     print(json.dumps({**figures, **counted(answers)}, indent=2))
     return 0
 

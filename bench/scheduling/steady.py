@@ -178,14 +178,15 @@ def answers(nodes: int, pods: int) -> dict[str, Any]:
         "nodes": nodes,
         "pods": pods,
         "snapshot": _snapshot(state, held),
-        "quiet_cycle_ms": {
+        "quiet_cycle": {
             what: {
-                "p50": _ms(percentile([each.seconds for each in some], 0.5)),
-                "longest_hold": _ms(max(each.longest_hold for each in some)),
+                "ms_p50": _ms(percentile([each.seconds for each in some], 0.5)),
+                "cpu_ms_p50": _ms(percentile([each.cpu_seconds for each in some], 0.5)),
+                "longest_hold_ms": _ms(max(each.longest_hold for each in some)),
             }
             for what, some in cycles.items()
         },
-        "event_ms": _events_with_snapshots(state, profile, workload, held),
+        "event": _events_with_snapshots(state, profile, workload, held),
     }
 
 
@@ -223,23 +224,27 @@ def _events_with_snapshots(
     state: ClusterState, profile: Profile, workload: FullCluster, held: list[Held]
 ) -> dict[str, float]:
     """Measure events as `event` does, every second one in a series where some meet a snapshot."""
-    causes, walls = _causes(workload), {"alone": list[float](), "with_snapshots": list[float]()}
+    causes = _causes(workload)
+    walls: dict[str, list[float]] = {"alone": [], "with_snapshots": []}
+    cpus: dict[str, list[float]] = {"alone": [], "with_snapshots": []}
     memory = SchedulerMemory(at=NOW)
     for number in range(2 * EVENTS):
         series = "with_snapshots" if number % 2 else "alone"
         meets = series == "with_snapshots" and number // 2 % OVERLAPPING == 0
         parts = encoded(held, memory) if meets else None
-        _, changes = causes[number // 2 % len(causes)]
-        objects = [(change, obj) for change, obj in changes(number // len(causes))]
-        started = time.perf_counter()
+        turn, cause = divmod(number // 2, len(causes))
+        objects = [(change, obj) for change, obj in causes[cause][1](2 * turn + number % 2)]
+        started, cpu = time.perf_counter(), time.process_time()
         for change, obj in objects:
             state.fold(Observed(seq=LATE + number, resource=kinds.of(obj).resource, change=change, object=obj))
         between = None if parts is None else partial(next, parts, None)
         drive(state, profile, 200 + number, NOW + 200 + number / 100, between=between)
         walls[series].append(time.perf_counter() - started)
+        cpus[series].append(time.process_time() - cpu)
     return {
-        f"{series}_{name}": _ms(percentile(found, part))
-        for series, found in walls.items()
+        f"{series}_{what}_{name}": _ms(percentile(found, part))
+        for series in walls
+        for what, found in (("ms", walls[series]), ("cpu_ms", cpus[series]))
         for name, part in (("p50", 0.5), ("p99", 0.99))
     }
 

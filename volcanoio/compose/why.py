@@ -31,6 +31,7 @@ from volcanoio.engine.scheduling.offline.remedies import MAX_TRIALS, Remedy, Rem
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.model.base import ApiObject
+from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.resources import resource_list
 from volcanoio.model.scheduling import PodGroupPhase
 
@@ -102,9 +103,12 @@ def search_remedies(
     state: State, build: Callable[[Sequence[ApiObject]], Offline], job: str, diagnosis: Diagnosis
 ) -> tuple[tuple[Remedy, ...], bool, bool]:
     """Return what would help a job, whether everything was tried, and whether enough pods were there to be placed."""
-    trials = min(MAX_TRIALS, max(OBJECTS_PER_SEARCH // max(len(state.objects), 1), LEAST_TRIALS))
-    objects = [*state.objects, *missing_pods(state.objects, state.jobs, "")]
-    search = RemedySearch(objects, build, job, diagnosis, trials=trials)
+    others, later = list(state.objects), list[ApiObject]()
+    for pod in missing_pods(state.objects, state.jobs, ""):
+        is_own = f"{pod.metadata.namespace}/{pod.metadata.annotations.get(GROUP_NAME)}" == job
+        (later if is_own else others).append(pod)
+    search = RemedySearch(others, build, job, diagnosis, later=later)
+    search.trials = min(MAX_TRIALS, max(OBJECTS_PER_SEARCH // max(len(state.objects), 1), LEAST_TRIALS))
     return tuple(search.search()), search.is_complete, search.has_pods
 
 

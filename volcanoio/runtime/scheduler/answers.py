@@ -45,7 +45,7 @@ MAX_PER_SECOND, MAX_BURST = 5.0, 20.0
 """Questions that are answered, as each causes a cycle."""
 SECONDS = 10.0
 """Longest time that a question waits for its cycle."""
-SNAPSHOT_PAUSE = 1.0
+SNAPSHOT_PAUSE = 2.0
 """Least seconds between the end of a snapshot and the next one."""
 
 

@@ -121,17 +121,28 @@ class TooManyTrialsError(Exception):
 class RemedySearch:
     """Searches remedies for one job.
 
+    `later` are pods that the job gets once it is admitted. Until its controller has created them, other jobs may take
+    the room: a trial adds them a cycle after the admission.
+
     `is_complete` becomes False when the limit of trials ended the search: what was found holds, more may help.
     """
 
     def __init__(
-        self, objects: Sequence[ApiObject], build: Build, job: str, diagnosis: Diagnosis, *, trials: int = MAX_TRIALS
+        self,
+        objects: Sequence[ApiObject],
+        build: Build,
+        job: str,
+        diagnosis: Diagnosis,
+        *,
+        later: Sequence[ApiObject] = (),
     ) -> None:
         self._objects = list(objects)
         self._build = build
         self._job = job
         self._diagnosis = diagnosis
-        self._left = trials
+        self._later = later
+        self.trials = MAX_TRIALS
+        """Trials that are left."""
         self.is_complete = True
         self._known = build(self._objects).state.ledger
         self._waits_for_admission = self._known.jobs[job].phase in _NOT_ADMITTED
@@ -140,7 +151,7 @@ class RemedySearch:
     def has_pods(self) -> bool:
         """Whether the minimum of pods exists, so that a remedy places them; otherwise it has the job admitted."""
         job = self._known.jobs[self._job]
-        return len(job.members) >= max(job.min_available, 1)
+        return len(job.members) + len(self._later) >= max(job.min_available, 1)
 
     def search(self) -> list[Remedy]:
         """Return the smallest remedy of each kind; of several queues, taints or jobs, each that suffices alone."""
@@ -168,20 +179,24 @@ class RemedySearch:
 
         Raises TooManyTrialsError.
         """
-        if not self._left:
+        if not self.trials:
             raise TooManyTrialsError
-        self._left -= 1
+        self.trials -= 1
         leaving = {task.uid for key in gone for task in self._known.jobs[key].members.values()}
         objects = [
             replaced.get((kinds.of(obj).resource, obj.metadata.key), obj)
             for obj in self._objects
             if obj.metadata.uid not in leaving and not (isinstance(obj, PodGroup) and obj.metadata.key in gone)
         ]
-        offline = self._build([*objects, *added])
-        for _ in range(CYCLES):
+        offline, later = self._build([*objects, *added]), self._later
+        for _ in range(CYCLES + bool(later)):
             offline.run(1)
             job = offline.state.ledger.jobs.get(self._job)
-            if job is not None and self._is_placed(job):
+            if later and job is not None and job.phase not in _NOT_ADMITTED:
+                for obj in later:
+                    offline.put(obj)
+                later = ()
+            elif not later and job is not None and self._is_placed(job):
                 return True
             for obj in [obj for obj in offline.objects.values() if isinstance(obj, Pod)]:
                 if obj.metadata.deletion_timestamp:
