@@ -10,6 +10,7 @@ import pytest
 
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, ExitCode
+from volcanoio.kube.decoding import UndecodableError
 from volcanoio.kube.errors import Unauthorized
 from volcanoio.model import kinds
 
@@ -41,3 +42,13 @@ def test_refused_credentials_are_reported_with_the_next_step() -> None:
     with pytest.raises(CommandError, match="use a newer one") as refused, reporting_api_errors():
         raise Unauthorized(401, "Unauthorized", "Unauthorized")
     assert refused.value.code == ExitCode.REJECTED
+
+
+def test_an_object_that_cannot_be_read_is_named() -> None:
+    error = UndecodableError("Job.batch.volcano.sh default/a: Expected `int`, got `str`")
+    with pytest.raises(CommandError) as refused, reporting_api_errors():
+        raise ExceptionGroup("tasks", [error])
+    assert str(refused.value) == (
+        "an object cannot be read: Job.batch.volcano.sh default/a: Expected `int`, got `str`; correct or delete it "
+        "with kubectl"
+    )
