@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from bench.day.arrivals import MEMBERS, NODE, NODE_CORES, NODES, PODS, Arrival, arrivals, gangs, length
@@ -35,11 +36,13 @@ PATIENCE = 3600.0
 LOOK = 5.0
 
 
-async def day(pods: int, nodes: int = NODES, *, seed: int = 0, uncounted: bool = False) -> dict[str, Any]:
+async def day(
+    pods: int, nodes: int = NODES, *, seed: int = 0, uncounted: bool = False, journal: Path | None = None
+) -> dict[str, Any]:
     """Run a day with so many short pods; `uncounted` starts the negative control at its beginning."""
     requests = CountedRequests()
     weeks = gangs(nodes)
-    options = LocalOptions.parse(nodes=nodes, node_resources=NODE, speed=math.inf, kubelet_lag=LAG)
+    options = LocalOptions.parse(nodes=nodes, node_resources=NODE, speed=math.inf, kubelet_lag=LAG, journal=journal)
     async with LocalCluster(options, faults=requests) as cluster:
         clock = cluster.clock
         seen = Onlooker(clock.now)

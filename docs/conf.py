@@ -18,6 +18,7 @@ project = "volcanoio"
 author = "the volcanoio authors"
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
+smartquotes = False  # they turn the dashes of options into others
 html_theme = "furo"
 html_title = "volcanoio"
 html_static_path = ["site/static"]

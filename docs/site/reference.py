@@ -10,11 +10,15 @@ from typing import Any
 import click
 
 from volcanoio.cli.main import volcanoio
-from volcanoio.cli.vcctl import vcctl
+from volcanoio.cli.vcctl import tools
+from volcanoio.cli.vcctl.commands import vcctl
 from volcanoio.model.documents import load_yaml
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS: Mapping[str, click.Command] = {"volcanoio": volcanoio, "vcctl": vcctl}
+PROGRAMS: Mapping[str, click.Command] = {
+    "volcanoio": volcanoio, "vcctl": vcctl, "vsub": tools.vsub, "vjobs": tools.vjobs, "vqueues": tools.vqueues,
+    "vcancel": tools.vcancel, "vsuspend": tools.vsuspend, "vresume": tools.vresume,
+}  # fmt: skip
 TEMPLATE = "template"
 """The field of a task that holds a pod template; its fields have a page of their own."""
 JOB = "batch.volcano.sh_jobs.yaml"
@@ -137,7 +141,9 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     lines = ["```text", f"{context.command_path} {usage}", "```", ""]
     if command.help:
         lines += [_paragraphs(command.help), ""]
-    shown = [each for each in command.get_params(context) if isinstance(each, click.Option) and each.name != "help"]
+    shown = [
+        each for each in command.get_params(context) if isinstance(each, click.Option) and "--help" not in each.opts
+    ]
     rows = [found for each in shown if (found := each.get_help_record(context)) is not None]
     if rows:
         lines += ["| Option | Meaning |", "|---|---|"]

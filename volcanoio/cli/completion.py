@@ -3,7 +3,7 @@
 `volcanoio completion bash|zsh|fish` prints click's script for the shell, which asks the command itself for completions.
 kubectl finds the console script `kubectl-volcano` as its plugin, and `kubectl_complete-volcano` for its completions:
 these are printed as cobra's `__complete` does, one per line with its description, and a directive in the last line.
-Names of jobs and queues are read from the cluster that the words before select.
+Names of jobs, queues and namespaces are read from the cluster that the words before select.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ _MOST = 1000
 
 
 def names_of(word: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return a completion by the names of `job` or `queue` objects, without those that are on the command line."""
+    """Return a completion by the names of jobs, queues or namespaces, without those that are on the command line.
+
+    `word` is `job`, `queue` or `namespace`.
+    """
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        given = context.params.get(parameter.name or "") or ()
+        value = context.params.get(parameter.name or "") or ()
+        given = (value,) if isinstance(value, str) else value
         try:
             found = anyio.run(_names, word, context.params)
         except Exception:  # whatever is wrong, a prompt is not the place to say it
@@ -45,7 +49,7 @@ async def _names(word: str, given: dict[str, Any]) -> list[str]:
     from volcanoio.cli.connection import Target, cluster_of
     from volcanoio.model import kinds
 
-    kind = {"job": kinds.JOB, "queue": kinds.QUEUE}[word]
+    kind = {"job": kinds.JOB, "queue": kinds.QUEUE, "namespace": kinds.NAMESPACE}[word]
     target = Target(**{name: given[name] for name in Target._fields if given.get(name) is not None})
     with anyio.fail_after(_SECONDS):
         async with cluster_of(target) as cluster:
@@ -57,7 +61,7 @@ async def _names(word: str, given: dict[str, Any]) -> list[str]:
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes volcanoio's commands, options and names of jobs and queues in SHELL.
+    """Print the script that completes volcanoio's commands, options and names of jobs, queues and namespaces in SHELL.
 
     For this terminal: `source <(volcanoio completion bash)`, also with zsh; `volcanoio completion fish | source`.
     To have it in every terminal, put that line into ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish.

@@ -5,14 +5,13 @@ which jobs are suspended and resumed and queues opened and closed.
 """
 
 import os
-import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import NamedTuple
 
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, sole_error, unknown_name
 from volcanoio.kube.client import Client
@@ -20,7 +19,7 @@ from volcanoio.kube.decoding import UndecodableError
 from volcanoio.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Unauthorized
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import ConfigError, Connection, environment_paths, from_files, in_cluster
-from volcanoio.kube.transport import NoCredentials, RequestOptions, Response, TransportError
+from volcanoio.kube.transport import NoCredentials, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind, owner_reference
@@ -44,25 +43,9 @@ def _exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - False where Path.exists raises: in a directory closed to us
 
 
-_WARNING = re.compile(r'^299 \S+ "((?:[^"\\]|\\.)*)"')
-"""A Warning header in the form that API servers send (RFC 7234, section 5.5)."""
-
-
-def warning_text(header: str) -> str:
-    """Return the text of a Warning header; "" if it is not an API server's."""
-    found = _WARNING.match(header)
-    return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
-
-
-class _WarningTransport(HttpTransport):
-    """Transport that prints the warnings in responses to stderr, as kubectl does."""
-
-    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
-        response = await super().request(method, path, **options)
-        for name, value in response.headers.items():  # repeated headers occur repeatedly
-            if name.lower() == "warning" and (text := warning_text(value)):
-                print(f"Warning: {text}", file=sys.stderr)
-        return response
+def _print_warning(text: str) -> None:
+    """Print a warning of the API server to stderr, as kubectl does."""
+    print(f"Warning: {text}", file=sys.stderr)
 
 
 class Target(NamedTuple):
@@ -116,7 +99,7 @@ async def cluster_of(target: Target) -> AsyncIterator[Cluster]:
         headers = (("Impersonate-User", target.as_user), *(("Impersonate-Group", each) for each in target.as_groups))
         connection = replace(connection, headers=headers)
     namespace = "" if target.everywhere else target.namespace or connection.namespace
-    transport = _WarningTransport(connection)
+    transport = HttpTransport(connection, warn=_print_warning)
     try:
         with reporting_api_errors():
             yield Cluster(Client(transport), namespace, target=target)
@@ -133,7 +116,7 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
     if master and not master.startswith(("http://", "https://")):
         raise CommandError(f'--master: "{master}" is not an http(s) URL; write for instance https://127.0.0.1:6443')
     connection = await _connection(kubeconfig)
-    transport = _WarningTransport(replace(connection, server=master) if master else connection)
+    transport = HttpTransport(replace(connection, server=master) if master else connection, warn=_print_warning)
     try:
         yield Client(transport)
     finally:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import anyio
 import click
 
+from volcanoio.cli.completion import names_of
 from volcanoio.cli.terminal import ExitCode, columns
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ _NAMESPACE = click.option(
     default="",
     show_default=False,
     metavar="NAME",
+    shell_complete=names_of("namespace"),
     help="Namespace; by default that of the context.",
 )
 _EVERYWHERE = click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Objects of all namespaces.")

@@ -12,6 +12,7 @@ from volcanoio.client.errors import (
     JobFailed,
     JobNotFound,
     Refused,
+    ServerWarning,
     Timeout,
     Unreachable,
     Unschedulable,
@@ -23,6 +24,6 @@ from volcanoio.compose.options import LocalOptions
 
 __all__ = [
     "AsyncClient", "AsyncJob", "Client", "ClientError", "InvalidJob", "Job", "JobFailed", "JobNotFound", "JobOptions",
-    "LocalOptions", "LogLine", "Reason", "Refused", "Result", "Status", "TaskOptions", "Timeout", "Unreachable",
-    "Unschedulable",
+    "LocalOptions", "LogLine", "Reason", "Refused", "Result", "ServerWarning", "Status", "TaskOptions", "Timeout",
+    "Unreachable", "Unschedulable",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -10,11 +11,11 @@ from pathlib import Path
 import anyio
 from anyio.from_thread import start_blocking_portal
 
-from volcanoio.client.errors import ClientError, Unreachable, reported
+from volcanoio.client.errors import ClientError, ServerWarning, Unreachable, reported
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.kube.http_transport import HttpTransport
-from volcanoio.kube.kubeconfig import DEFAULT_PATH, ConfigError, load
+from volcanoio.kube.kubeconfig import DEFAULT_PATH, ConfigError, environment_paths, load
 
 UP = Path(".volcanoio") / "kubeconfig"
 """The kubeconfig that `volcanoio up` writes, used as commands do: where there is no other one."""
@@ -35,6 +36,8 @@ class ClusterConnection:
         self._is_closed = False
         self.server = ""
         self.namespace = namespace
+        self.kubeconfigs: tuple[Path, ...] = ()
+        """The files that are used, for programs that are started; () in a pod without one."""
         self.embedded: Path | None = None
         """The kubeconfig of the embedded cluster."""
 
@@ -63,9 +66,10 @@ class ClusterConnection:
             connection = await load(path, context=self._context)
         except ConfigError as error:
             raise Unreachable(f"{error}; without a cluster, use Client(local=True)") from None
+        self.kubeconfigs = (Path(path),) if path is not None else tuple(environment_paths())
         self.server = connection.server
         self.namespace = self.namespace or connection.namespace
-        self._client = KubeClient(HttpTransport(connection))
+        self._client = KubeClient(HttpTransport(connection, warn=_warn))
         return self._client
 
     async def close(self) -> None:
@@ -80,6 +84,11 @@ class ClusterConnection:
                     await anyio.to_thread.run_sync(self._thread.close)
                 except RuntimeError:  # the program ends, and no thread can start any more
                     self._thread.close()
+
+
+def _warn(text: str) -> None:
+    """Pass on a warning of the API server, such as about an unknown field."""
+    warnings.warn(text, ServerWarning, stacklevel=2)
 
 
 @contextmanager

@@ -11,6 +11,10 @@ from volcanoio.kube.errors import ApiError, NotFound, StatusCause, Unauthorized,
 from volcanoio.kube.transport import NoCredentials, StreamRefused, TransportError
 
 
+class ServerWarning(UserWarning):
+    """A warning of the API server, which has done what was asked, such as about an unknown field of a manifest."""
+
+
 class ClientError(Exception):
     """Base of all errors that the client raises."""
 

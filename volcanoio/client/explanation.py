@@ -1,30 +1,34 @@
-"""Why a job waits: the verdict of `volcanoio why`, by the same engine."""
+"""Why a job waits: the verdict of `volcanoio why`, from the same sources.
+
+The running scheduler is asked first. Where it cannot be asked, one cycle is run here on the cluster's objects; where
+these may not be listed, the conditions of the job have to do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import anyio
 import msgspec
 
 from volcanoio.client.connection import ClusterConnection
+from volcanoio.compose.live.conditions import waiting_by_conditions
+from volcanoio.compose.live.reading import MissingRightsError, cluster_state, installed_configuration, jobs_of
+from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError, scheduler_of
 from volcanoio.compose.simulate import SimulateOptions, Simulator
-from volcanoio.compose.state_files import State
-from volcanoio.compose.why import JobAnswer, explain
+from volcanoio.compose.state_files import State, StateError, read_configuration, read_state
+from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, with_found_remedies
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.diagnosis import codes
-from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError
+from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError, Waiting
 from volcanoio.kube.client import Client as KubeClient
-from volcanoio.kube.errors import Forbidden, NotFound
-from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject
-from volcanoio.model.core import ConfigMap
+from volcanoio.model import names
+from volcanoio.model.batch import Job
 from volcanoio.model.kinds import Kind
-from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.loading.registry import PluginError
 
-CONFIG_MAP, KEY = "volcano-scheduler-configmap", "volcano-scheduler.conf"
-"""Where an installed scheduler has its configuration, in namespace volcano-system."""
+_NOT_DECIDED_HERE = (MissingRightsError, ConfigurationError, PluginError)
+"""Errors after which no cycle can be run here: objects may not be listed, or plugins of the scheduler are missing."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +36,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
     `code` is one of docs/reason-codes.md, "" for a job that does not wait. `position` counts from 1 in its queue, after
     the jobs `ahead`; 0 if it is not known. `remedies` were each tried on a copy of the cluster. `answer` has all
-    evidence; it is None where the rights to read the cluster are missing and the job's own conditions have to do.
+    evidence. `source` is scheduler, cycle or conditions, in order of what they know.
     """
 
     job: str
@@ -42,6 +46,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     position: int = 0
     ahead: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
+    source: str = ""
     answer: JobAnswer | None = None
 
     def __str__(self) -> str:
@@ -57,32 +62,17 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(lines)
 
 
-async def explain_job(
-    cluster: ClusterConnection, name: str, namespace: str, *, group: str, with_remedies: bool = True
-) -> Reason:
-    """Return why a job waits; `group` is the name of its PodGroup. Raises ClientError."""
+async def explain_job(cluster: ClusterConnection, name: str, namespace: str, *, with_remedies: bool = True) -> Reason:
+    """Return why a job waits. Raises ClientError."""
+    job = f"{namespace}/{name}"
     async with cluster.requests(name) as client:
         try:
-            simulator, state = await _read(client)
-        except (Forbidden, ConfigurationError, PluginError):  # the scheduler's plugins may not be installed here
-            return await _by_conditions(client, name, namespace, group)
-    try:
-        answer = await anyio.to_thread.run_sync(_explain, simulator, state, f"job/{name}", namespace, with_remedies)
-    except UnknownTargetError:
-        message = "it has no PodGroup yet; do the controllers run?"
-        return Reason(job=f"{namespace}/{name}", code=codes.POD_GROUP_NOT_FOUND, message=message)
-    return _reason(f"{namespace}/{name}", answer)
-
-
-def _explain(simulator: Simulator, state: State, target: str, namespace: str, with_remedies: bool) -> JobAnswer:
-    answer = explain(simulator, state, target, namespace, with_remedies=with_remedies)
-    assert isinstance(answer, JobAnswer)
-    return answer
-
-
-def _reason(job: str, answer: JobAnswer) -> Reason:
+            answer = await _answer(client, cluster, name, namespace, with_remedies=with_remedies)
+        except UnknownTargetError:
+            message = "it has no PodGroup yet; do the controllers run?"
+            return Reason(job=job, code=codes.POD_GROUP_NOT_FOUND, message=message)
     if (found := answer.diagnosis) is None:
-        return Reason(job=job, answer=answer)
+        return Reason(job=job, source=answer.source, answer=answer)
     return Reason(
         job=job,
         code=found.code,
@@ -91,40 +81,74 @@ def _reason(job: str, answer: JobAnswer) -> Reason:
         position=found.position,
         ahead=found.ahead,
         remedies=tuple(each.text for each in answer.remedies),
+        source=answer.source,
         answer=answer,
     )
 
 
-async def _read(client: KubeClient) -> tuple[Simulator, State]:
-    """Return the scheduler's configuration and what it reads. Raises ApiError, ConfigurationError and PluginError."""
+async def _answer(
+    client: KubeClient, cluster: ClusterConnection, name: str, namespace: str, *, with_remedies: bool
+) -> JobAnswer:
+    """Return the answer of the first source that has one. Raises UnknownTargetError and ApiError."""
+    target = f"job/{name}"
     try:
-        found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, "volcano-system")
-        text = found.data.get(KEY) if isinstance(found, ConfigMap) else None
-    except (NotFound, Forbidden):
-        text = None
+        reach = scheduler_of(client.transport, lease=names.SCHEDULER_NAME, kubeconfigs=cluster.kubeconfigs)
+        async with reach as scheduler:
+            jobs = await jobs_of(client, namespace) if with_remedies else None
+            return await _ask(scheduler, target, namespace, jobs)
+    except SchedulerUnavailableError:
+        pass
+    try:
+        simulator, state = await read_cluster(client)
+    except _NOT_DECIDED_HERE:
+        return _job_answer(await waiting_by_conditions(client, target, namespace), CONDITIONS)
+    answer = await anyio.to_thread.run_sync(
+        lambda: explain(simulator, state, target, namespace, with_remedies=with_remedies)
+    )
+    assert isinstance(answer, JobAnswer)  # it was asked about a job
+    return answer
+
+
+async def _ask(scheduler: RunningScheduler, target: str, namespace: str, jobs: list[Job] | None) -> JobAnswer:
+    """Return the answer of the running scheduler.
+
+    With the Jobs of the namespace, remedies are searched for here, on a snapshot of its state.
+    """
+    waiting = (await scheduler.why(target, namespace)).waiting
+    assert waiting is not None  # it was asked about a job
+    answer = _job_answer(waiting, SCHEDULER)
+    if answer.diagnosis is None or jobs is None:
+        return answer
+    return await anyio.to_thread.run_sync(_with_remedies, answer, await scheduler.snapshot(), jobs)
+
+
+def _with_remedies(answer: JobAnswer, snapshot: bytes, jobs: list[Job]) -> JobAnswer:
+    """Return the answer with what would help, as far as the scheduler can be rebuilt here."""
+    files = [("the running scheduler", snapshot)]
+    try:
+        simulator = Simulator(SimulateOptions(files=files, configuration=read_configuration(files)))
+        state = read_state(files, simulator.reads)
+    except (StateError, *_NOT_DECIDED_HERE):
+        return answer
+    state.jobs = jobs
+    build = builder(simulator, state)
+    if answer.target not in build(state.objects).state.ledger.jobs:
+        return answer
+    return with_found_remedies(answer, state, build)
+
+
+def _job_answer(waiting: Waiting, source: str) -> JobAnswer:
+    return JobAnswer(
+        target=waiting.target,
+        phase=waiting.phase,
+        diagnosis=waiting.diagnosis,
+        memory=waiting.memory,
+        source=source,
+    )
+
+
+async def read_cluster(client: KubeClient, also: Collection[Kind] = ()) -> tuple[Simulator, State]:
+    """Return a simulator as the cluster's scheduler, and what it reads. Raises ApiError and _NOT_DECIDED_HERE."""
+    text, _ = await installed_configuration(client)
     simulator = Simulator(SimulateOptions(files=(), configuration=text))
-    return simulator, State(objects=await _list(client, simulator.reads))
-
-
-async def _list(client: KubeClient, reads: Iterable[Kind]) -> list[ApiObject]:
-    objects: list[ApiObject] = []
-    for kind in sorted(reads, key=lambda kind: kind.resource):
-        try:
-            objects += await client.list(kind)
-        except NotFound:  # the server has no such kind
-            continue
-    return objects
-
-
-async def _by_conditions(client: KubeClient, name: str, namespace: str, group: str) -> Reason:
-    """Return what the scheduler wrote to the PodGroup of a job."""
-    job = f"{namespace}/{name}"
-    try:
-        found = await client.get(kinds.POD_GROUP, group, namespace)
-    except NotFound:
-        return Reason(job=job, code=codes.POD_GROUP_NOT_FOUND, message="it has no PodGroup yet")
-    assert isinstance(found, PodGroup)
-    waits = [each for each in found.status.conditions if each.type == "Unschedulable" and each.status == "True"]
-    if not waits or found.status.phase in ("Running", "Completed"):
-        return Reason(job=job, queue=found.spec.queue)
-    return Reason(job=job, code=waits[-1].reason, message=waits[-1].message, queue=found.spec.queue)
+    return simulator, await cluster_state(client, simulator.reads | set(also))

@@ -296,8 +296,7 @@ class AsyncJob:
         await self._command(JobAction.RESUME_JOB)
 
     async def _explain(self, *, with_remedies: bool = True) -> Reason:
-        group = f"{self.name}-{self.uid}"
-        return await explain_job(self._cluster, self.name, self.namespace, group=group, with_remedies=with_remedies)
+        return await explain_job(self._cluster, self.name, self.namespace, with_remedies=with_remedies)
 
     async def _read(self) -> Job:
         async with self._cluster.requests(self.name) as client:

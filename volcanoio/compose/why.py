@@ -19,8 +19,8 @@ from volcanoio.engine.scheduling.diagnosis.answers import (
     JobMemory,
     QueueAnswer,
     about_job,
-    about_pod,
     about_queue,
+    about_unscheduled,
     find,
     is_admitted_now,
     parse_target,
@@ -71,10 +71,8 @@ def explain(
     """Return why the target waits: a name, or kind and name as in `job/train`. Raises UnknownTargetError."""
     build = builder(simulator, state)
     offline = build(state.objects)
-    ledger = offline.state.ledger
-    found = find(ledger, offline.pod, *parse_target(target), namespace)
-    if found.pod is not None:
-        about = about_pod(found.pod, simulator.options.state.scheduler_names)
+    found = find(offline.state, offline.pod, *parse_target(target), namespace)
+    if (about := about_unscheduled(found, simulator.options.state.scheduler_names)) is not None:
         return JobAnswer(target=about.target, phase=about.phase, diagnosis=about.diagnosis)
     if found.queue:
         return _queue_answer(offline, found.queue)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Unpack
@@ -34,6 +35,8 @@ _READ_BUFFER = 2 << 20
 _WATCH_GRACE = 30.0
 """Seconds by which a watch may exceed its timeoutSeconds before its connection counts as broken."""
 
+_WARNING = re.compile(r'^299 \S+ "((?:[^"\\]|\\.)*)"')
+"""A Warning header in the form that API servers send (RFC 7234, section 5.5)."""
 _LARGE = 2**20
 """Bytes above which a body is passed to aiohttp as a file, which it sends in chunks."""
 
@@ -91,13 +94,22 @@ class HttpTransport:
     """A `Transport` to one API server.
 
     `connections` limits the pool. HTTP/1.1 sends one request at a time per connection, so this is the number of
-    concurrent requests; streams have further connections. `timeout` (seconds) is the default of a request.
+    concurrent requests; streams have further connections. `timeout` (seconds) is the default of a request. `warn` gets
+    the text of each warning in a response.
     """
 
-    def __init__(self, connection: Connection, *, connections: int = 96, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        connections: int = 96,
+        timeout: float = 60.0,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
         self._connection = connection
         self._connections = connections
         self._timeout = timeout
+        self._warn = warn
         self._pools: _Pools | None = None
         self._retired: _Pools | None = None
         """Connections with the last client certificate but one, on which requests may still be open."""
@@ -114,13 +126,17 @@ class HttpTransport:
         fence = _FENCE.set(options.get("fence"))
         try:
             async with asyncio.timeout(timeout or self._timeout), await self._open(asked) as answer:
-                return Response(answer.status, await answer.read(), answer.headers)
+                response = Response(answer.status, await answer.read(), answer.headers)
         except CredentialsError as error:
             raise NoCredentials(f"{method} {path}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TransportError(f"{method} {path}: {_error_text(error)}") from error
         finally:
             _FENCE.reset(fence)
+        if self._warn is not None:
+            for text in _warnings(answer):
+                self._warn(text)
+        return response
 
     @asynccontextmanager
     async def stream(
@@ -214,6 +230,13 @@ class HttpTransport:
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
         text = self._connection.server + quote(path, safe=_SAFE_IN_PATH)
         return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
+
+
+def _warnings(answer: aiohttp.ClientResponse) -> Iterator[str]:
+    """Yield the texts of the Warning headers that an API server sent."""
+    for header in answer.headers.getall("Warning", ()):
+        if found := _WARNING.match(header):
+            yield re.sub(r"\\(.)", r"\1", found[1])
 
 
 async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncGenerator[list[bytes], None]:

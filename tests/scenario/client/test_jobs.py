@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenario.client.conftest import User
-from volcanoio.client import InvalidJob, JobFailed, JobNotFound, Refused, Timeout, Unschedulable
+from volcanoio.client import InvalidJob, JobFailed, JobNotFound, Refused, ServerWarning, Timeout, Unschedulable
 from volcanoio.model import names
 from volcanoio.model.documents import load_yaml
 
@@ -82,7 +82,7 @@ def test_a_job_without_a_place_is_unschedulable_for_a_reason(user: User, name: s
     assert "keeps waiting" in str(waits.value)
     reason = user.call(job.why)
     assert (reason.code, reason.position) == ("ClusterInsufficient", 1)
-    assert "one more node like node-0 with cpu 68" in reason.remedies
+    assert "one more node like node-0 with cpu 100, pods 1" in reason.remedies
     user.call(job.cancel)
 
 
@@ -192,6 +192,12 @@ def test_a_refusal_has_the_servers_sentence(user: User, name: str) -> None:
     with pytest.raises(Refused, match="unable to find job queue") as refused:
         user.submit(name=name, image="busybox", queue="no-such-queue")
     assert refused.value.code in (400, 403, 422)
+
+
+def test_a_misspelt_field_of_a_manifest_is_warned_of(user: User, name: str) -> None:
+    spec = {"quueue": "ml", "tasks": [{"template": {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}}]}
+    with pytest.warns(ServerWarning, match='unknown field "spec.quueue"'):
+        user.submit({"metadata": {"name": name}, "spec": spec})
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ async def test_bash_completes_commands_options_and_names(programs: str) -> None:
         assert await _in_bash(programs, "suspend t", c) == ["train", "tune"]
         assert await _in_bash(programs, "suspend tune t", c) == ["train"]
         assert await _in_bash(programs, "queue open d", c) == ["default"]
+        assert await _in_bash(programs, "logs -n volc", c) == ["volcano-system"]
+        assert await _in_bash(programs, "logs tr", c) == ["train"]
 
 
 @pytest.mark.parametrize(("shell", "function"), [("zsh", "#compdef volcanoio"), ("fish", "_volcanoio_completion")])

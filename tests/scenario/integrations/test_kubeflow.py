@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.commands import run_aside
 from tests.scenario.cluster.containers import read
 from tests.scenario.cluster.harness import Cluster
 from tests.scenario.integrations import operators
@@ -62,6 +63,9 @@ async def test_without_a_scheduler_name_trainers_pods_are_no_gang() -> None:
         )
         assert sorted(bool(pod.spec.node_name) for pod in pods.values()) == [False, True, True, True]
         assert {pod.spec.scheduler_name for pod in pods.values()} == {"default-scheduler"}
+        asked = await run_aside("why", "finetune", environment={"KUBECONFIG": str(c.local.kubeconfig)})
+        assert "OtherScheduler" in asked.out
+        assert "set schedulerName in their template" in asked.out
 
 
 async def reconciled(c: Cluster, job: Manifest) -> None:

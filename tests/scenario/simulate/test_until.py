@@ -75,6 +75,14 @@ def test_pods_that_do_not_end_are_in_the_way_for_ever(simulate: Simulate) -> Non
     assert first_line(ends) == "ns/h never completes: its pods run and do not end; give their --run-time"
 
 
+def test_nothing_waits(simulate: Simulate) -> None:
+    done = ran(simulate, "--until", "running", state=(*NODE, *OLD))
+    assert (done.code, done.out) == (
+        0,
+        "no group waits\n\n1 cycle: 0 bound, 0 evicted, 0 waiting for pods that are ending\n",
+    )
+
+
 def test_a_limit_of_cycles_is_not_called_never(simulate: Simulate) -> None:
     state = (*NODE, *OLD, group("g", 4, phase="Inqueue"), *pods("g", 4, "g", cpu="1"))
     done = ran(simulate, "--until", "running", "--cycles", "2", "--run-time", "1h", state=state)

@@ -34,6 +34,12 @@ tiers:
 """
 """A configuration without limits of queues."""
 
+RECLAIM = """
+actions: "enqueue, allocate, reclaim"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: capacity}]
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -135,6 +141,11 @@ def changed(case: Case, remedy: Remedy) -> list[Manifest]:
         case RemedyKind.CAPABILITY:
             for field, value in remedy.change.items():
                 _of_kind(named, "Queue")["spec"]["capability"][field.removeprefix("spec.capability.")] = value
+        case RemedyKind.DESERVED:
+            for field, value in remedy.change.items():
+                _of_kind(named, "Queue")["spec"]["deserved"][field.removeprefix("spec.deserved.")] = value
+        case RemedyKind.WEIGHT:
+            _of_kind(named, "Queue")["spec"]["weight"] = int(remedy.change["spec.weight"])
         case RemedyKind.QUOTA:
             quota = _of_kind(named, "ResourceQuota")
             for field, value in remedy.change.items():
@@ -201,6 +212,10 @@ def _a_node_less(remedy: Remedy) -> Remedy:
     return msgspec.structs.replace(remedy, change={"nodes": str(int(remedy.change["nodes"]) - 1)})
 
 
+def _one_less(remedy: Remedy) -> Remedy:
+    return msgspec.structs.replace(remedy, change={"spec.weight": str(int(remedy.change["spec.weight"]) - 1)})
+
+
 def _a_pod_more(remedy: Remedy) -> Remedy:
     """Return the remedy with a minimum of one pod more, and what that pod requests."""
     minimum, change = int(remedy.change["spec.minMember"]), dict(remedy.change)
@@ -221,6 +236,8 @@ SMALLER: Mapping[RemedyKind, Callable[[Remedy], Remedy]] = {
     RemedyKind.NODES: _a_node_less,
     RemedyKind.MIN_AVAILABLE: _a_pod_more,
     RemedyKind.CAPABILITY: _a_millicore_less,
+    RemedyKind.DESERVED: _a_millicore_less,
+    RemedyKind.WEIGHT: _one_less,
     RemedyKind.QUOTA: _a_millicore_less,
     RemedyKind.RESOURCE: _a_millicore_less,
 }

@@ -18,7 +18,7 @@ from tests.scenario.scheduling.quotas import CONF as QUOTAS
 from tests.scenario.scheduling.quotas import quota
 from tests.scenario.scheduling.storage import THREE, claim, on, storage_class, using, volume
 from tests.scenario.scheduling.storage import ZONE as STORAGE_ZONE
-from tests.scenario.why.cases import SMALLER, Case, busy, changed, evidence, gang, placed, tainted
+from tests.scenario.why.cases import RECLAIM, SMALLER, Case, busy, changed, evidence, gang, placed, tainted
 from volcanoio.model.base import Manifest
 
 DEFAULT = None
@@ -283,7 +283,31 @@ QUEUES = [
         conf=DEFAULT,
         code="QueueQuota",
         shows=["queue a: needs cpu 1, in use 6, deserved 4"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 3", "the end of ns/old"],
+        remedies=[
+            "weight 7 of queue a instead of 1",
+            "1 more node like n1",
+            "one more node like n1 with cpu 3",
+            "the end of ns/old",
+        ],
+    ),
+    Case(
+        name="the queue deserves less than the job needs, and another has more than it deserves",
+        cluster=[
+            node("n1", cpu="4"),
+            queue("a", deserved={"cpu": "1"}),
+            queue("b", deserved={"cpu": "2"}),
+            group("old", 1, phase="Running", queue="b"),
+            *running("old", 4, on="n1"),
+            *gang(1, queue="a", cpu="2"),
+        ],
+        conf=RECLAIM,
+        code="InsufficientResource",
+        remedies=[
+            "1 more node like n1",
+            "one more node like n1 with cpu 2, pods 1",
+            "the end of ns/old",
+            "deserved of queue a: cpu 1 more",
+        ],
     ),
     Case(
         name="an admitted job has no room left in its queue",
@@ -306,7 +330,12 @@ QUEUES = [
         conf=DEFAULT,
         code="QueueQuota",
         shows=["deserved 4"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 2, pods 2", "the end of ns/old"],
+        remedies=[
+            "weight 3 of queue a instead of 1",
+            "1 more node like n1",
+            "one more node like n1 with cpu 2, pods 2",
+            "the end of ns/old",
+        ],
     ),
     Case(
         name="a pod above the minimum has no room in the queue",

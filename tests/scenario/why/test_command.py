@@ -27,13 +27,15 @@ STATE = [
     *gang(3, name="train", cpu="2"),
     group("owned", 9, phase="Inqueue"),
     pod("alone", cpu="1"),
-    pod("foreign", cpu="1", spec={"schedulerName": "default-scheduler"}),
+    pod("foreign", "another", cpu="1", spec={"schedulerName": "default-scheduler"}),
+    group("another", 1),
     pod("failed", phase="Failed", cpu="1"),
     pod("there", on="n1", phase="Running", cpu="1", spec={"schedulerName": "default-scheduler"}),
 ]
-STATE[-5]["metadata"]["ownerReferences"] = [
-    {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "big", "uid": "u", "controller": True}
-]
+for at, owner in ((-6, "big"), (-3, "elsewhere")):
+    STATE[at]["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": owner, "uid": "u", "controller": True}
+    ]
 
 
 def _ask(why: Simulate, *words: str, state: list[Manifest] = STATE, conf: str = ALLOCATE) -> Ended:
@@ -76,6 +78,9 @@ def test_remedies_are_left_out_on_request(why: Simulate) -> None:
         (["pod/failed"], "ns/failed does not wait: it is Failed."),
         (["alone"], "NoPodGroup"),
         (["pod/foreign"], "its schedulerName is default-scheduler, not volcano"),
+        (["another"], "OtherScheduler"),
+        (["podgroup/another"], "its pods name another scheduler than volcano: set schedulerName in their template"),
+        (["job/elsewhere"], "ns/another waits: group"),
     ],
     ids=lambda each: each[0] if isinstance(each, list) else "",
 )

@@ -60,6 +60,10 @@ from volcanoio.runtime.loading.configmap_source import ConfigMapKey
 
 OF_SIMULATE_ALONE = {
     "files",
+    "live",
+    "run_time",
+    "scheduler_url",
+    "until",
     "conf",
     "cycles",
     "output",

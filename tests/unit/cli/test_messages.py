@@ -21,7 +21,7 @@ UNCLEAR = re.compile(r"\bknown are\b|\bmend(s|ed|ing)?\b|\b(has|have) waited\b|t
 """Phrases that have a plain form: "valid values", "fix", "has been waiting for", "remove it"."""
 COMMANDS = {
     "compose/simulate": "simulate", "compose/whatif": "simulate", "compose/hollow": "hollow-nodes",
-    "compose/webhooks": "webhooks", "compose/installation": "install",
+    "compose/webhooks": "webhooks", "compose/live": "why", "compose/installation": "install",
 }  # fmt: skip
 """Files, by the beginnings of their paths, that belong to a command other than `up`."""
 

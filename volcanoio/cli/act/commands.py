@@ -66,7 +66,7 @@ def _options(*options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Ca
 
 _JOB_OPTIONS = (
     click.option("--name", help="Name of the job; by default that of the image, with random digits."),
-    click.option("--queue", "-q", help="Queue; by default that of the cluster."),
+    click.option("--queue", "-q", shell_complete=names_of("queue"), help="Queue; by default that of the cluster."),
     click.option("--replicas", "-r", type=click.IntRange(min=1), help="Number of pods; by default 1."),
     click.option("--min-available", "-m", type=click.IntRange(min=0), help="Pods that start together; by default all."),
     click.option("--cpu", metavar="AMOUNT", help="CPUs that each pod requests, as 2 or 500m."),

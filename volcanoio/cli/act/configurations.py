@@ -16,9 +16,10 @@ import anyio
 import msgspec
 
 from volcanoio.cli.connection import connected, reporting_api_errors
-from volcanoio.cli.offline.state_source import command_errors, installed_configuration
+from volcanoio.cli.offline.state_source import command_errors
 from volcanoio.cli.output import formatted
 from volcanoio.cli.terminal import ExitCode, UsageError
+from volcanoio.compose.live.reading import installed_configuration
 from volcanoio.engine.scheduling.config.config_maps import excerpts
 from volcanoio.engine.scheduling.config.configuration import Configuration, PluginOption, default_text
 from volcanoio.engine.scheduling.config.metric_section import metrics_section

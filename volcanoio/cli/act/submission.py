@@ -27,6 +27,7 @@ from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
 from volcanoio.client.errors import InvalidJob
 from volcanoio.client.shards import Sharded, sharded_job
 from volcanoio.client.specification import JobOptions, job_manifest
+from volcanoio.engine.jobs.status.phases import current_phase
 from volcanoio.kube.errors import AlreadyExists, check
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -36,6 +37,8 @@ from volcanoio.model.manifests import ManifestError, load_manifests
 
 GPU = "nvidia.com/gpu"
 _INTERRUPTED = 130
+_PENDING_SECONDS = 10.0
+"""Time after which --follow remarks that a job still waits."""
 _SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -317,10 +320,23 @@ async def _await_jobs(cluster: Cluster, jobs: Sequence[Manifest], after: After) 
         ) from None
 
 
+async def _remark_pending(cluster: Cluster, name: str) -> None:
+    """Print how to find out why a job has no logs yet, if it still waits after a while."""
+    await anyio.sleep(_PENDING_SECONDS)
+    job = await cluster.get(kinds.JOB, name)
+    assert isinstance(job, Job)
+    if current_phase(job) is JobPhase.PENDING:
+        place = f" -n {cluster.namespace}"
+        print(f"job {name} still waits; see why: volcanoio why {name}{place}", file=sys.stderr, flush=True)
+
+
 async def _follow(cluster: Cluster, name: str, timeout: float | None) -> int:  # noqa: ASYNC109 - the user's
     """Print the logs of a job until it ends; returns its result."""
     with anyio.move_on_after(timeout) as scope:
-        await print_logs(cluster, name, LogOptions(follow=True))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_remark_pending, cluster, name)
+            await print_logs(cluster, name, LogOptions(follow=True))
+            tasks.cancel_scope.cancel()
     if scope.cancelled_caught:
         raise CommandError(
             f"job {name} has not ended in time and runs on; follow it with: volcanoio logs -f {name}", ExitCode.TIMEOUT

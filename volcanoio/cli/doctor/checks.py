@@ -18,11 +18,11 @@ from cryptography import x509
 from volcanoio.cli.connection import Cluster
 from volcanoio.cli.doctor import findings
 from volcanoio.cli.doctor.findings import Finding, Severity
-from volcanoio.cli.offline.state_source import CONFIG_MAP, KEY, installed_configuration
 from volcanoio.cli.output import coloured, formatted
 from volcanoio.cli.terminal import ExitCode
 from volcanoio.compose.definitions import crd_manifests
 from volcanoio.compose.installation import DEFINITION, DEPLOYMENT, KINDS
+from volcanoio.compose.live.reading import CONFIG_MAP, KEY, installed_configuration
 from volcanoio.engine.scheduling.config.lint import lint
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import pluralize
@@ -99,19 +99,18 @@ class Examination:
 
     async def components(self) -> list[Finding]:
         """Check the Deployments of the components."""
-        if self.is_embedded:
-            return [Finding(Severity.OK, "components", "all run in the process of `volcanoio up`")]
         if found := findings.components(await self.client.list_raw(DEPLOYMENT, self.system), self.system):
             return found
+        if self.is_embedded:
+            return [Finding(Severity.OK, "components", "all run in the process of `volcanoio up`")]
         text = f"no component has a Deployment in namespace {self.system}"
         advice = "install them: volcanoio install; or name their namespace with --system-namespace"
         return [Finding(Severity.WARNING, "components", text, advice)]
 
     async def leaders(self) -> list[Finding]:
         """Check the Leases of scheduler and controllers."""
-        if self.is_embedded:
-            return []
-        if found := findings.leases(await self.client.list_raw(kinds.LEASE, self.system), self.system, self.now):
+        found = findings.leases(await self.client.list_raw(kinds.LEASE, self.system), self.system, self.now)
+        if found or self.is_embedded:
             return found
         text = f"no Lease in namespace {self.system}: neither a scheduler nor controllers ran there"
         advice = "install them: volcanoio install; those without --leader-elect have no Lease"

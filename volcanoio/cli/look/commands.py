@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from volcanoio.cli.completion import names_of
 from volcanoio.cli.output import Duration, on_cluster, output_choice, output_option, selector_options, watch_option
 from volcanoio.cli.terminal import UsageError
 
 if TYPE_CHECKING:
     from volcanoio.cli.connection import Cluster
 
-_JOB = click.argument("job", metavar="JOB")
+_JOB = click.argument("job", metavar="JOB", shell_complete=names_of("job"))
 
 
 def _listing(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,7 +108,7 @@ async def nodes(cluster: Cluster, wanted: Any, summarize: bool) -> None:
 
 
 @click.command(short_help="List pods, all or those of a job.")
-@click.argument("job", metavar="[JOB]", required=False)
+@click.argument("job", metavar="[JOB]", required=False, shell_complete=names_of("job"))
 @_listing
 @on_cluster(everywhere=True)
 async def pods(cluster: Cluster, wanted: Any, job: str | None) -> None:
@@ -118,7 +119,7 @@ async def pods(cluster: Cluster, wanted: Any, job: str | None) -> None:
 
 
 @click.command(short_help="List events, all or those about a job.")
-@click.argument("job", metavar="[JOB]", required=False)
+@click.argument("job", metavar="[JOB]", required=False, shell_complete=names_of("job"))
 @click.option("--since", type=Duration(), metavar="DURATION", help="Only events of this time, such as 10m.")
 @click.option("-f", "--follow", is_flag=True, help="The same as --watch.")
 @_listing
@@ -131,7 +132,7 @@ async def events(cluster: Cluster, wanted: Any, job: str | None, since: float | 
 
 
 @click.command(short_help="Print the logs of a job, a task or one pod.")
-@click.argument("target", metavar="JOB[/TASK[/INDEX]]")
+@click.argument("target", metavar="JOB[/TASK[/INDEX]]", shell_complete=names_of("job"))
 @click.option("-f", "--follow", is_flag=True, help="Print new lines, also of pods that start later, until it ends.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="LINES", help="Only the last lines of each pod.")
 @click.option("--since", type=Duration(), metavar="DURATION", help="Only lines of this time, such as 10m.")
@@ -178,7 +179,7 @@ async def watch(cluster: Cluster, job: str, timeout: float | None) -> int:  # no
 
 
 @click.command(short_help="Wait until jobs have reached a phase.")
-@click.argument("jobs", metavar="[JOB]...", nargs=-1)
+@click.argument("jobs", metavar="[JOB]...", nargs=-1, shell_complete=names_of("job"))
 @click.option("-l", "--selector", default="", show_default=False, metavar="LABELS", help="Jobs with these labels.")
 @click.option(
     "--for",

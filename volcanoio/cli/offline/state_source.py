@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 import msgspec
@@ -17,6 +17,7 @@ from volcanoio.bus.redaction import redact
 from volcanoio.cli.componentflags import SchedulerFlags
 from volcanoio.cli.connection import connected, find_kubeconfigs, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
+from volcanoio.compose.live.reading import MissingRightsError, cluster_state, installed_configuration, list_kinds
 from volcanoio.compose.live.running_scheduler import (
     RunningScheduler,
     SchedulerUnavailableError,
@@ -35,8 +36,6 @@ from volcanoio.kube.client import Client
 from volcanoio.kube.errors import Forbidden, NotFound
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
-from volcanoio.model.batch import Job
-from volcanoio.model.core import ConfigMap
 from volcanoio.model.documents import read_text
 from volcanoio.model.kinds import Kind
 from volcanoio.model.names import SCHEDULER_NAME
@@ -44,10 +43,6 @@ from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError
 
 Item = TypeVar("Item")
-
-NAMESPACE, CONFIG_MAP, KEY = "volcano-system", "volcano-scheduler-configmap", "volcano-scheduler.conf"
-"""Where an installed scheduler has its configuration."""
-
 
 Source: TypeAlias = Path | tuple[str, bytes]
 """A file, or the name of something else and its content."""
@@ -89,6 +84,16 @@ def unavailable(error: SchedulerUnavailableError) -> CommandError:
     return CommandError(f"the running scheduler cannot be asked: {error}", ExitCode.UNREACHABLE)
 
 
+@contextmanager
+def _reporting_refusals() -> Iterator[None]:
+    """Convert API errors and missing rights to CommandErrors."""
+    with reporting_api_errors():
+        try:
+            yield
+        except MissingRightsError as error:
+            raise CommandError(str(error), ExitCode.REJECTED) from None
+
+
 def read_source(
     files: Sequence[Source],
     kubeconfig: Path | None,
@@ -123,10 +128,10 @@ def read_source(
 
     async def read() -> tuple[Simulator, State, list[str]]:
         async with connected(kubeconfig) as client:
-            with reporting_api_errors():
+            with _reporting_refusals():
                 text, source = (configuration, []) if conf is not None else await installed_configuration(client)
                 simulator = Simulator(replace(options, configuration=text))
-                return simulator, await _state(client, reads(simulator)), source
+                return simulator, await cluster_state(client, reads(simulator)), source
 
     simulator, state, source = anyio.run(read)
     print_notes(conf, simulator.warnings, (*said, *source, *notes(state, options)))
@@ -149,7 +154,7 @@ def run_save(target: Path, kubeconfig: Path | None, *, live: bool, scheduler_url
 
     async def read() -> list[Manifest]:
         async with connected(kubeconfig) as client:
-            with reporting_api_errors():
+            with _reporting_refusals():
                 return await _manifests(client, SNAPSHOT_KINDS)
 
     return _save(target, anyio.run(read))
@@ -165,67 +170,16 @@ def _save(target: Path, items: Sequence[Manifest]) -> int:
     return ExitCode.OK
 
 
-async def installed_configuration(client: Client) -> tuple[str | None, list[str]]:
-    """Return the configuration of the installed scheduler, None for the default one, and a note if it is that."""
-    try:
-        found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, NAMESPACE)
-        assert isinstance(found, ConfigMap)
-        return found.data[KEY], []
-    except (NotFound, KeyError):
-        problem = f"no ConfigMap {NAMESPACE}/{CONFIG_MAP} with {KEY} here"
-    except Forbidden:
-        problem = f"you may not read ConfigMap {NAMESPACE}/{CONFIG_MAP}"
-    return None, [f"{problem}: Volcano's default configuration is used; name another with --conf"]
-
-
-async def _state(client: Client, reads: Iterable[Kind]) -> State:
-    """Return the objects of these kinds. Raises CommandError."""
-    objects = [obj for _, some in await _list_all(reads, client.list) for obj in some]
-    return State(objects=objects, jobs=await jobs_of(client))
-
-
-async def jobs_of(client: Client, namespace: str = "") -> list[Job]:
-    """Return the Jobs of a namespace, or of all; none if they may not be listed, as the scheduler needs none."""
-    try:
-        return cast("list[Job]", await client.list(kinds.JOB, namespace))
-    except (Forbidden, NotFound):
-        return []
-
-
 async def _manifests(client: Client, reads: Iterable[Kind]) -> list[Manifest]:
-    """Return the objects of these kinds as manifests, without what must not be kept. Raises CommandError."""
+    """Return the objects of these kinds as manifests, without what must not be kept. Raises MissingRightsError."""
     found = []
-    listed = await _list_all(reads, client.list_raw)
+    listed = await list_kinds(reads, client.list_raw)
     with suppress(Forbidden, NotFound):
         listed.append((kinds.JOB, await client.list_raw(kinds.JOB)))
     for kind, some in listed:
         for item in some:
             item["metadata"].pop("managedFields", None)
             found.append({"apiVersion": kind.api_version, "kind": kind.kind, **redact(item)})
-    return found
-
-
-async def _list_all(
-    reads: Iterable[Kind], read: Callable[[Kind], Awaitable[Sequence[Item]]]
-) -> list[tuple[Kind, Sequence[Item]]]:
-    """Return what `read` lists of each kind; kinds that the server does not have are left out.
-
-    Raises CommandError for kinds that the user may not list.
-    """
-    found, refused = list[tuple[Kind, Sequence[Item]]](), list[str]()
-    for kind in sorted(reads, key=lambda kind: kind.resource):
-        try:
-            found.append((kind, await read(kind)))
-        except NotFound:
-            continue
-        except Forbidden:
-            refused.append(kind.resource)
-    if refused:
-        raise CommandError(
-            f"you may not list {', '.join(refused)} in all namespaces; ask an administrator for these rights, or for a "
-            "file made with `volcanoio snapshot save`, and read that with -f",
-            ExitCode.REJECTED,
-        )
     return found
 
 

@@ -14,13 +14,13 @@ from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.offline.state_source import (
     asking,
     command_errors,
-    jobs_of,
     read_source,
     unavailable,
 )
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.live.conditions import evictions_by_events, waiting_by_conditions
+from volcanoio.compose.live.reading import jobs_of
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError
 from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, with_found_remedies
 from volcanoio.engine.scheduling.diagnosis.answers import (

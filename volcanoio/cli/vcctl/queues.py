@@ -45,8 +45,12 @@ async def show_counted(client: Client, name: str | None) -> None:
     if name == "":
         raise CommandError("name is mandatory to get the particular queue details")
     queues = await _queues(client, name)
-    with reporting_api_errors():
-        groups = await client.list(kinds.POD_GROUP)
+    try:
+        with reporting_api_errors():
+            groups = await client.list(kinds.POD_GROUP)
+    except CommandError as error:
+        of = "podgroups" if name is None else f"podgroup for queue {name}"
+        raise CommandError(f"failed to list {of} with err: {error}") from None
     counts: Counter[tuple[str, str]] = Counter()
     for group in groups:
         assert isinstance(group, PodGroup)

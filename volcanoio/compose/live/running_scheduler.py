@@ -161,7 +161,7 @@ async def _forwarded(pod: str, kubeconfigs: Sequence[Path]) -> AsyncIterator[int
             f"kubectl is not installed, which forwards a port to pod {NAMESPACE}/{pod}; or forward port {PORT} "
             "yourself and give --scheduler-url"
         )
-    command = [kubectl, "port-forward", "--namespace", NAMESPACE, "--address", "127.0.0.1", f"pod/{pod}", f":{PORT}"]
+    command = [kubectl, "-n", NAMESPACE, "port-forward", f"pod/{pod}", f":{PORT}"]
     environment = dict(os.environ)
     if kubeconfigs:
         environment["KUBECONFIG"] = os.pathsep.join(map(str, kubeconfigs))

@@ -25,8 +25,8 @@ from volcanoio.engine.scheduling.diagnosis.answers import (
     UnknownTargetError,
     about_evictions,
     about_job,
-    about_pod,
     about_queue,
+    about_unscheduled,
     find,
     parse_target,
 )
@@ -107,15 +107,14 @@ class Answers:
 
     def _read(self, session: CycleSession, kind: str, name: str, namespace: str) -> Generator[None, None, LiveAnswer]:
         """Read the answer from the session of a cycle."""
-        target = find(session.state.ledger, self._pod, kind, name, namespace)
+        target = find(session.state, self._pod, kind, name, namespace)
         cycle, at = session.cycle, session.now
         yield
         if target.queue:
             return LiveAnswer(cycle=cycle, at=at, queue=(yield from about_queue(session, target.queue)))
         if target.job is not None:
             return LiveAnswer(cycle=cycle, at=at, waiting=(yield from about_job(session, target.job)))
-        assert target.pod is not None
-        return LiveAnswer(cycle=cycle, at=at, waiting=about_pod(target.pod, session.state.scheduler_names))
+        return LiveAnswer(cycle=cycle, at=at, waiting=about_unscheduled(target, session.state.scheduler_names))
 
     def _pod(self, key: str) -> Pod | None:
         found = self._informers.informer(kinds.POD).objects.get(key)

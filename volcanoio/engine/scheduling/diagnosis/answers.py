@@ -24,7 +24,7 @@ from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
 from volcanoio.model.resources import resource_list
-from volcanoio.model.scheduling import PodGroupPhase
+from volcanoio.model.scheduling import PodGroup, PodGroupPhase
 
 KINDS = {
     "job": "job", "jobs": "job", "vcjob": "job", "vj": "job",
@@ -164,11 +164,12 @@ class LiveAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class Target(NamedTuple):
-    """What a name means: a job of the scheduler, a pod without one, or a queue."""
+    """What a name means: a job of the scheduler, a pod without one, a queue, or the key of a PodGroup of another's."""
 
     job: JobInfo | None = None
     pod: Pod | None = None
     queue: str = ""
+    foreign_group: str = ""
 
 
 def parse_target(text: str) -> tuple[str, str]:
@@ -182,10 +183,13 @@ def parse_target(text: str) -> tuple[str, str]:
     return kind, name
 
 
-def find(ledger: Ledger, pod_of: FindPod, kind: str, name: str, namespace: str) -> Target:
+def find(state: ClusterState, pod_of: FindPod, kind: str, name: str, namespace: str) -> Target:
     """Return what a name means. Raises UnknownTargetError."""
+    ledger = state.ledger
     if kind in ("", "job", "podgroup") and (job := _job(ledger, kind, name, namespace)) is not None:
         return Target(job=job)
+    if kind in ("", "job", "podgroup") and (key := _foreign_group(state, kind, name, namespace)):
+        return Target(foreign_group=key)
     if kind in ("", "pod") and (pod := pod_of(f"{namespace}/{name}")) is not None:
         task = ledger.tasks.get(pod.metadata.uid)
         if task is None or task.job_info is None or pod.spec.node_name or pod.status.phase != "Pending":
@@ -203,22 +207,44 @@ def _job(ledger: Ledger, kind: str, name: str, namespace: str) -> JobInfo | None
         near = [job for key, job in ledger.jobs.items() if key.startswith(usual)]
         for jobs in (near, ledger.jobs.values()):
             for job in jobs:
-                if job.namespace == namespace and name in _job_owners(job):
+                if job.namespace == namespace and name in _job_owners(job.group):
                     return job
     return ledger.jobs.get(f"{namespace}/{name}") if kind != "job" else None
 
 
-def _job_owners(job: JobInfo) -> list[str]:
-    return [owner.name for owner in job.group.metadata.owner_references if owner.kind == kinds.JOB.kind]
+def _foreign_group(state: ClusterState, kind: str, name: str, namespace: str) -> str:
+    """Return the key of a PodGroup of that name, or of a Job of that name, whose pods are another scheduler's."""
+    if kind != "job" and (key := f"{namespace}/{name}") in state.foreign_groups:
+        return key
+    groups = state.foreign_groups.items() if kind != "podgroup" else ()
+    found = (key for key, group in groups if group and key.startswith(f"{namespace}/") and name in _job_owners(group))
+    return next(found, "")
+
+
+def _job_owners(group: PodGroup) -> list[str]:
+    return [owner.name for owner in group.metadata.owner_references if owner.kind == kinds.JOB.kind]
 
 
 def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> str:
     here = [job for job in ledger.jobs.values() if job.has_group and job.namespace == namespace]
-    names = {job.key.partition("/")[2] for job in here} | {owner for job in here for owner in _job_owners(job)}
+    names = {job.key.partition("/")[2] for job in here} | {owner for job in here for owner in _job_owners(job.group)}
     close = get_close_matches(name, sorted(names | set(ledger.existing_queues)), n=1)
     hint = f"; did you mean {close[0]}?" if close else "; name its namespace with -n, or its kind as in pod/NAME"
     wanted = kind or "job, podgroup, pod or queue"
     return f'no {wanted} "{name}" is known to the scheduler in namespace {namespace}{hint}'
+
+
+def about_unscheduled(target: Target, scheduler_names: Iterable[str]) -> Waiting | None:
+    """Return why something waits that is no job of the scheduler; None for a job or queue."""
+    if target.pod is not None:
+        return about_pod(target.pod, scheduler_names)
+    if not target.foreign_group:
+        return None
+    names = ", ".join(sorted(scheduler_names))
+    text = f"its pods name another scheduler than {names}: set schedulerName in their template"
+    return Waiting(
+        target=target.foreign_group, diagnosis=Diagnosis(stage=Stage.GROUP, code=codes.OTHER_SCHEDULER, message=text)
+    )
 
 
 def about_pod(pod: Pod, scheduler_names: Iterable[str]) -> Waiting:

@@ -194,13 +194,13 @@ class Offline:
         if self._reads is not None:
             self._has_read = self._reads(session)
 
-    def ask(self, question: Callable[[CycleSession], T]) -> T:
+    def ask(self, question: Callable[[CycleSession], T], *, budget: Budget | None = None) -> T:
         """Run one cycle and return what a function reads from its session.
 
         The cycle's decisions are in `last` and not carried out.
         """
         self._reads = question
-        self.cycle()
+        self.cycle(budget=budget)
         self._reads = None
         return cast("T", self._has_read)
 

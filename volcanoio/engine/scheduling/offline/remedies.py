@@ -32,6 +32,8 @@ CYCLES = 4
 MAX_TRIALS = 400
 _MAX_NODES, _MAX_ENDS, _MAX_ALONE = 64, 48, 3
 """Most further nodes, most jobs whose end is tried alone, and how many of those are named."""
+_MAX_WEIGHT = 1 << 10
+"""Largest addition to a weight that is tried; it leaves other queues a thousandth."""
 _MEBI = 1 << 20
 NODE_TAINTS = "node.kubernetes.io/"
 """Beginning of the keys of taints that follow from a node's state."""
@@ -48,6 +50,10 @@ class RemedyKind(StrEnum):
     OPEN_QUEUE = "open-queue"
     CAPABILITY = "capability"
     """The capability of its queue, or of one above it, grows."""
+    DESERVED = "deserved"
+    """What its queue, or one above it, deserves grows."""
+    WEIGHT = "weight"
+    """The weight of its queue is larger."""
     QUOTA = "quota"
     """A ResourceQuota of its namespace grows."""
     NODES = "nodes"
@@ -76,21 +82,22 @@ class Remedy(msgspec.Struct, frozen=True):
 
 _OTHERWISE = (RemedyKind.MIN_AVAILABLE, RemedyKind.END)
 _MAKE_ROOM = (RemedyKind.NODES, RemedyKind.RESOURCE, RemedyKind.MIN_AVAILABLE, RemedyKind.UNCORDON, RemedyKind.END)
+_SHARES = (RemedyKind.DESERVED, RemedyKind.WEIGHT)
 _KINDS: Mapping[str, tuple[RemedyKind, ...]] = {
     codes.QUEUE_NOT_FOUND: (RemedyKind.CREATE_QUEUE,),
     "QueueClosed": (RemedyKind.OPEN_QUEUE,),
     "QueueQuotaInsufficient": (RemedyKind.CAPABILITY, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
-    codes.QUEUE_QUOTA: (RemedyKind.CAPABILITY, *_MAKE_ROOM),
-    codes.QUEUE_OVERUSED: (RemedyKind.CAPABILITY, *_MAKE_ROOM),
+    codes.QUEUE_QUOTA: (RemedyKind.CAPABILITY, *_SHARES, *_MAKE_ROOM),
+    codes.QUEUE_OVERUSED: (RemedyKind.CAPABILITY, *_SHARES, *_MAKE_ROOM),
     "ClusterInsufficient": _MAKE_ROOM,
     "ClusterOverused": _MAKE_ROOM,
     "ResourceQuotaInsufficient": (RemedyKind.QUOTA, RemedyKind.MIN_AVAILABLE),
     "NamespaceHoldsBack": (RemedyKind.END,),
     codes.SCHEDULING_GATED: (RemedyKind.UNGATE,),
-    codes.NOT_TRIED: _MAKE_ROOM,
+    codes.NOT_TRIED: (*_SHARES, *_MAKE_ROOM),
     codes.LARGER_THAN_ANY_NODE: (RemedyKind.RESOURCE,),
-    codes.INSUFFICIENT: _MAKE_ROOM,
-    codes.FRAGMENTED: _MAKE_ROOM,
+    codes.INSUFFICIENT: (*_MAKE_ROOM, *_SHARES),
+    codes.FRAGMENTED: (*_MAKE_ROOM, *_SHARES),
     codes.TOO_MANY_PODS: _MAKE_ROOM,
     codes.NO_NODES: (),
     "NodeUnschedulable": (RemedyKind.UNCORDON, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
@@ -241,24 +248,42 @@ class RemedySearch:
             yield Remedy(RemedyKind.OPEN_QUEUE, f"queue/{name}", {"status.state": "Open"}, f"open queue {name}")
 
     def _capability(self) -> Iterator[Remedy]:
+        return self._queue_amounts(RemedyKind.CAPABILITY, "capability")
+
+    def _deserved(self) -> Iterator[Remedy]:
+        return self._queue_amounts(RemedyKind.DESERVED, "deserved")
+
+    def _queue_amounts(self, kind: RemedyKind, field: str) -> Iterator[Remedy]:
+        """Yield larger amounts in a field of its queue, or of the nearest one above it where that helps."""
         name, seen = self._diagnosis.queue, set[str]()
         while name not in seen and (queue := self._queue(name)) is not None:
             seen.add(name)
-            capability = stored_amounts(queue.spec.capability)
+            amounts = stored_amounts(getattr(queue.spec, field))
 
             def grown(extra: Mapping[str, int], queue: Queue = queue) -> Queue:
-                amounts = _plus(queue.spec.capability, extra)
-                return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, capability=amounts))
+                larger = {field: _plus(getattr(queue.spec, field), extra)}
+                return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, **larger))
 
-            extra = self._amounts(sorted(capability), lambda extra: self._helps(_as_replaced(grown(extra))))
+            extra = self._amounts(sorted(amounts), lambda extra: self._helps(_as_replaced(grown(extra))))
             if extra:
-                change = {
-                    f"spec.capability.{each}": format_amount(each, capability[each] + extra[each]) for each in extra
-                }
-                text = f"capability of queue {name}: {_listed(extra)} more"
-                yield Remedy(RemedyKind.CAPABILITY, f"queue/{name}", change, text)
+                change = {f"spec.{field}.{each}": format_amount(each, amounts[each] + extra[each]) for each in extra}
+                yield Remedy(kind, f"queue/{name}", change, f"{field} of queue {name}: {_listed(extra)} more")
                 return
             name = queue.spec.parent
+
+    def _weight(self) -> Iterator[Remedy]:
+        if (queue := self._queue(self._diagnosis.queue)) is None:
+            return
+        name, weight = queue.metadata.name, queue.spec.weight
+
+        def helps(extra: int) -> bool:
+            spec = msgspec.structs.replace(queue.spec, weight=weight + extra)
+            return self._helps(_as_replaced(msgspec.structs.replace(queue, spec=spec)))
+
+        if helps(_MAX_WEIGHT) and (extra := self._smallest(1, helps, most=_MAX_WEIGHT)) is not None:
+            change = {"spec.weight": str(weight + extra)}
+            text = f"weight {weight + extra} of queue {name} instead of {weight}"
+            yield Remedy(RemedyKind.WEIGHT, f"queue/{name}", change, text)
 
     def _quota(self) -> Iterator[Remedy]:
         namespace = self._job.partition("/")[0]
@@ -405,6 +430,8 @@ class RemedySearch:
         RemedyKind.CREATE_QUEUE: _create_queue,
         RemedyKind.OPEN_QUEUE: _open_queue,
         RemedyKind.CAPABILITY: _capability,
+        RemedyKind.DESERVED: _deserved,
+        RemedyKind.WEIGHT: _weight,
         RemedyKind.QUOTA: _quota,
         RemedyKind.NODES: _nodes,
         RemedyKind.RESOURCE: _resource,

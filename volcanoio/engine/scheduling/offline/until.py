@@ -76,7 +76,7 @@ def run_until(
         for key in groups:
             if key not in reached and _has_reached(offline.state.ledger.jobs.get(key), goal):
                 reached[key] = GroupProgress(target=key, after=offline.now - begin, cycles=offline.cycles)
-        if len(reached) == len(groups) or offline.cycles >= cycles:
+        if (offline.cycles and len(reached) == len(groups)) or offline.cycles >= cycles:
             break
         offline.run(1)
         quiet = 0 if kubelets.is_busy() else quiet + 1
