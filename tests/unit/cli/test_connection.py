@@ -11,7 +11,7 @@ import pytest
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, ExitCode
 from volcanoio.kube.decoding import UndecodableError
-from volcanoio.kube.errors import Unauthorized
+from volcanoio.kube.errors import NotFound, Unauthorized
 from volcanoio.model import kinds
 
 
@@ -52,3 +52,11 @@ def test_an_object_that_cannot_be_read_is_named() -> None:
         "an object cannot be read: Job.batch.volcano.sh default/a: Expected `int`, got `str`; correct or delete it "
         "with kubectl"
     )
+
+
+def test_kinds_that_are_not_served_hint_at_the_definitions() -> None:
+    with (
+        pytest.raises(CommandError, match="are Volcano's definitions installed\\? see: volcanoio doctor"),
+        reporting_api_errors(),
+    ):
+        raise NotFound(404, "NotFound", "the server could not find the requested resource")
