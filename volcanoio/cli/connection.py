@@ -151,8 +151,8 @@ def reporting_api_errors() -> Iterator[None]:
         raise problem from None
 
 
-_NOT_SERVED = "the server could not find the requested resource"
-"""What API servers answer for kinds that they do not serve."""
+_NOT_SERVED = ("the server could not find the requested resource", "404 page not found")
+"""What API servers answer for a kind and for a group that they do not serve."""
 
 
 def _command_error(error: BaseException) -> CommandError | None:
@@ -161,7 +161,7 @@ def _command_error(error: BaseException) -> CommandError | None:
         return CommandError(error.message, ExitCode.REJECTED)
     if isinstance(error, Unauthorized):
         return CommandError(_UNAUTHORIZED, ExitCode.REJECTED)
-    if isinstance(error, NotFound) and error.message == _NOT_SERVED:
+    if isinstance(error, NotFound) and error.message in _NOT_SERVED:
         return CommandError(f"{error.message}; are Volcano's definitions installed? see: volcanoio doctor")
     if isinstance(error, ApiError):
         return CommandError(error.message)

@@ -54,9 +54,10 @@ def test_an_object_that_cannot_be_read_is_named() -> None:
     )
 
 
-def test_kinds_that_are_not_served_hint_at_the_definitions() -> None:
+@pytest.mark.parametrize("message", ["the server could not find the requested resource", "404 page not found"])
+def test_kinds_that_are_not_served_hint_at_the_definitions(message: str) -> None:
     with (
         pytest.raises(CommandError, match="are Volcano's definitions installed\\? see: volcanoio doctor"),
         reporting_api_errors(),
     ):
-        raise NotFound(404, "NotFound", "the server could not find the requested resource")
+        raise NotFound(404, "NotFound", message)
