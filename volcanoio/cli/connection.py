@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, sole_error, unknown_name
 from volcanoio.kube.client import Client
+from volcanoio.kube.decoding import UndecodableError
 from volcanoio.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Unauthorized
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import ConfigError, Connection, environment_paths, from_files, in_cluster
@@ -144,10 +145,14 @@ def reporting_api_errors() -> Iterator[None]:
     """Convert API errors and lost connections to CommandErrors, also where one is the only error of a task group."""
     try:
         yield
-    except (ApiError, TransportError, BaseExceptionGroup) as error:
+    except (ApiError, TransportError, UndecodableError, BaseExceptionGroup) as error:
         if (problem := _command_error(sole_error(error))) is None:
             raise
         raise problem from None
+
+
+_NOT_SERVED = ("the server could not find the requested resource", "404 page not found")
+"""What API servers answer for a kind and for a group that they do not serve."""
 
 
 def _command_error(error: BaseException) -> CommandError | None:
@@ -156,10 +161,14 @@ def _command_error(error: BaseException) -> CommandError | None:
         return CommandError(error.message, ExitCode.REJECTED)
     if isinstance(error, Unauthorized):
         return CommandError(_UNAUTHORIZED, ExitCode.REJECTED)
+    if isinstance(error, NotFound) and error.message in _NOT_SERVED:
+        return CommandError(f"{error.message}; are Volcano's definitions installed? see: volcanoio doctor")
     if isinstance(error, ApiError):
         return CommandError(error.message)
     if isinstance(error, NoCredentials):
         return CommandError(str(error), ExitCode.REJECTED)
+    if isinstance(error, UndecodableError):
+        return CommandError(f"an object cannot be read: {error}; correct or delete it with kubectl")
     if isinstance(error, TransportError):
         text = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
         return CommandError(text, ExitCode.UNREACHABLE)

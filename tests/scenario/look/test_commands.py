@@ -74,6 +74,7 @@ async def test_jobs_pods_and_logs_of_a_running_cluster() -> None:
         assert rows[1].split()[:5] == ["a", "volcanoio", "Running", "2/2", "2/0/0/0"]
         assert rows[2].split()[:5] == ["big", "volcanoio", "Pending", "0/1", "0/0/0/0"]
         assert rows[2].endswith("(ClusterInsufficient)")
+        assert (await ended(c, "jobs", "--mine", "-o", "name", "--phase", "running")).out == "job.batch.volcano.sh/a\n"
         done = await ended(c, "pods", "a", "-o", "name", "-n", "default")
         assert done.out == "pod/a-task-0\npod/a-task-1\n"
         lines = (await ended(c, "logs", "a")).out.splitlines()

@@ -282,6 +282,28 @@ async def test_watching_prints_each_document_that_changes(capsys: pytest.Capture
         tasks.cancel_scope.cancel()
 
 
+class _Refusing(InProcessTransport):
+    """A transport of a user who may list jobs only."""
+
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        if "/jobs" in path:
+            return await super().request(method, path, **options)
+        return Response(403, b'{"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}')
+
+
+async def test_a_user_who_may_list_only_jobs_sees_them_without_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    async with world() as w:
+        await some_jobs(w)
+        cluster = Cluster(Client(_Refusing(w.server)), "default", w.clock.now)
+        await list_jobs(cluster, Wanted())
+        assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:]] == [
+            "…",
+            "(TaskFailed)",
+            "-",
+            "-",
+        ]
+
+
 class _Interrupted(InProcessTransport):
     """A transport whose server may be gone."""
 

@@ -10,7 +10,8 @@ import pytest
 
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, ExitCode
-from volcanoio.kube.errors import Unauthorized
+from volcanoio.kube.decoding import UndecodableError
+from volcanoio.kube.errors import NotFound, Unauthorized
 from volcanoio.model import kinds
 
 
@@ -41,3 +42,22 @@ def test_refused_credentials_are_reported_with_the_next_step() -> None:
     with pytest.raises(CommandError, match="use a newer one") as refused, reporting_api_errors():
         raise Unauthorized(401, "Unauthorized", "Unauthorized")
     assert refused.value.code == ExitCode.REJECTED
+
+
+def test_an_object_that_cannot_be_read_is_named() -> None:
+    error = UndecodableError("Job.batch.volcano.sh default/a: Expected `int`, got `str`")
+    with pytest.raises(CommandError) as refused, reporting_api_errors():
+        raise ExceptionGroup("tasks", [error])
+    assert str(refused.value) == (
+        "an object cannot be read: Job.batch.volcano.sh default/a: Expected `int`, got `str`; correct or delete it "
+        "with kubectl"
+    )
+
+
+@pytest.mark.parametrize("message", ["the server could not find the requested resource", "404 page not found"])
+def test_kinds_that_are_not_served_hint_at_the_definitions(message: str) -> None:
+    with (
+        pytest.raises(CommandError, match="are Volcano's definitions installed\\? see: volcanoio doctor"),
+        reporting_api_errors(),
+    ):
+        raise NotFound(404, "NotFound", message)

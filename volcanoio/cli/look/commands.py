@@ -45,18 +45,22 @@ _names = click.argument("names", nargs=-1, metavar="[NAME]...")
     "--phase", default="", show_default=False, metavar="PHASE", help="Only jobs in this phase, such as Pending."
 )
 @click.option("--owner", default="", show_default=False, metavar="USER", help="Only jobs of this owner.")
+@click.option("--mine", is_flag=True, help="Only jobs that you created.")
 @_listing
 @on_cluster(everywhere=True)
-async def jobs(cluster: Cluster, wanted: Any, queue: str, phase: str, owner: str) -> None:
+async def jobs(cluster: Cluster, wanted: Any, owner: str, mine: bool, **given: str) -> None:
     """List jobs, all or those of these names.
 
     OWNER is who created the job, if the admission saw it. GANG is running and succeeded pods of the minimum; R/P/S/F
     are running, pending, succeeded and failed pods. The last column has the nodes of running pods, and in parentheses
     the code of the reason why pods wait or the job ended.
     """
-    from volcanoio.cli.look.listing import list_jobs
+    from volcanoio.cli.look.listing import list_jobs, own_name
 
-    await list_jobs(cluster, wanted, queue=queue, phase=phase, owner=owner)
+    if owner and mine:
+        raise UsageError("--owner and --mine: give one of them")
+    owner = await own_name(cluster) if mine else owner
+    await list_jobs(cluster, wanted, owner=owner, **given)
 
 
 @click.command(short_help="Show one job: tasks, pods, reasons and events.")

@@ -62,7 +62,7 @@ def job_text(job: Job, objects: Objects, now: datetime) -> str:
 def _facts(job: Job, objects: Objects, now: datetime) -> Iterator[tuple[str, str]]:
     meta, spec, status = job.metadata, job.spec, job.status
     phase, changed = tables.phase_of(job), status.state.last_transition_time
-    code, message = tables.reason_of(job, tables.group_of(objects, job))
+    code, message = tables.reason_of(objects, job)
     placed = tables.placed_pods(job)
     yield "Job", meta.key
     yield "Phase", f"{phase_text(phase)}{f', for {since(changed, now)}' if changed else ''}"

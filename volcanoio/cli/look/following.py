@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import NamedTuple
 
 import anyio
@@ -128,13 +129,19 @@ async def following(cluster: Cluster, *selected: Selected) -> AsyncIterator[Foll
 
 
 async def batches(changes: MemoryObjectReceiveStream[tuple[Event, ...]], pause: float) -> AsyncIterator[list[Observed]]:
-    """Yield the changes so far, then those of each `pause` seconds in which there are some."""
+    """Yield the changes so far, then those of each `pause` seconds in which there are some.
+
+    A reader that takes long for a batch gets the next one later, so that it works a third of the time at most.
+    """
+    busy = 0.0
     async for batch in changes:
         found = [*batch]
-        await anyio.sleep(pause)
+        await anyio.sleep(max(pause, 2 * busy))
         while True:
             try:
                 found += changes.receive_nowait()
             except anyio.WouldBlock:
                 break
+        began = monotonic()
         yield [event for event in found if isinstance(event, Observed)]
+        busy = monotonic() - began

@@ -68,20 +68,18 @@ def phase_of(job: Job) -> str:
     return job.status.state.phase or JobPhase.PENDING
 
 
-def group_of(objects: Objects, job: Job) -> PodGroup | None:
-    """Return the PodGroup of a job."""
-    found = objects.get(kinds.POD_GROUP, {}).get(f"{job.metadata.key}-{job.metadata.uid}")
-    return found if isinstance(found, PodGroup) else None
+def reason_of(objects: Objects, job: Job) -> tuple[str, str]:
+    """Return why a job waits, or why it ended, as code and message.
 
-
-def reason_of(job: Job, group: PodGroup | None) -> tuple[str, str]:
-    """Return why a job waits, or why it ended, as code and message; two empty texts if there is nothing to explain."""
+    Both are empty if there is nothing to explain, or if PodGroups were not read.
+    """
     phase = phase_of(job)
     if phase in ENDED:
         return job.status.state.reason, job.status.state.message
-    if phase != JobPhase.PENDING and not job.status.pending:
+    if kinds.POD_GROUP not in objects or (phase != JobPhase.PENDING and not job.status.pending):
         return "", ""
-    if group is None:
+    group = objects[kinds.POD_GROUP].get(f"{job.metadata.key}-{job.metadata.uid}")
+    if not isinstance(group, PodGroup):
         return NO_POD_GROUP, "its PodGroup does not exist yet"
     for condition in reversed(group.status.conditions):
         if condition.type == "Unschedulable" and condition.status == "True":
@@ -116,13 +114,13 @@ def job_rows(objects: Objects, now: datetime) -> Rows:
     rows: Rows = {}
     for key, job in of_kind(objects, kinds.JOB, Job):
         used = fold_names(nodes[key]) if has_pods or not job.status.running else "…"
-        rows[key] = _job_cells(job, group_of(objects, job), used, now)
+        rows[key] = _job_cells(job, reason_of(objects, job), used, now)
     return rows
 
 
-def _job_cells(job: Job, group: PodGroup | None, nodes: str, now: datetime) -> Cells:
+def _job_cells(job: Job, reason: tuple[str, str], nodes: str, now: datetime) -> Cells:
     status, meta = job.status, job.metadata
-    code, message = reason_of(job, group)
+    code, message = reason
     return (
         meta.name,
         owner_of(job) or "-",

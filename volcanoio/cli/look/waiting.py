@@ -220,7 +220,7 @@ def job_lines(job: Job, objects: Objects, remark: str, age: str) -> list[str]:
         placed = counts.get("Running", 0) + counts.get("Succeeded", 0)
         words = ", ".join(f"{number} {phase.lower()}" for phase, number in sorted(counts.items()) if number)
         lines.append(f"  {task.name:<{width}}  {tables.gang_bar(placed, task.replicas):<16}  {words}".rstrip())
-    reason = ": ".join(filter(None, tables.reason_of(job, tables.group_of(objects, job))))
+    reason = ": ".join(filter(None, tables.reason_of(objects, job)))
     return [*lines, *(f"  {word}: {text}" for word, text in (("waits", reason), ("last", remark)) if text)]
 
 
@@ -233,7 +233,7 @@ class _Lines:
     def show(self, cluster: Cluster, job: Job, objects: Objects, _remark: str) -> None:
         """Print the state if it has changed."""
         status, phase = job.status, tables.phase_of(job)
-        code, message = tables.reason_of(job, tables.group_of(objects, job))
+        code, message = tables.reason_of(objects, job)
         counts = (status.running, status.pending, status.succeeded, status.failed)
         state = (phase, counts, code)
         if state != self._printed:
