@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -251,7 +251,37 @@ def formatted(value: Any, output: str) -> str:
 
     if output == "json":
         return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=4).decode()
+    return yaml_text(value)
+
+
+def yaml_text(value: Any, *, sort_keys: bool = True) -> str:
+    """Return a value as YAML in the style of kubectl, without a final newline.
+
+    Texts of several lines are blocks, longer ones are folded at 80 columns, and what would be read as something else
+    than a text has double quotes: compared with kubectl's output of a cluster and of CustomResourceDefinitions.
+    """
     import yaml
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(value, Dumper=dumper, allow_unicode=True, width=1000)).rstrip("\n")
+    text = yaml.dump(value, Dumper=_kubectl_dumper(), allow_unicode=True, width=80, sort_keys=sort_keys)
+    return str(text).rstrip("\n")
+
+
+@cache
+def _kubectl_dumper() -> Any:
+    """Return a dumper that writes texts as sigs.k8s.io/yaml does."""
+    import yaml
+
+    tag = "tag:yaml.org,2002:str"
+    texts = (tag, "tag:yaml.org,2002:yaml", "tag:yaml.org,2002:value")  # the others are of !, &, * and =
+
+    def represent(dumper: Any, text: str) -> Any:
+        style = None
+        if "\n" in text:
+            style = "|"
+        elif text in ("y", "Y", "n", "N") or dumper.resolve(yaml.ScalarNode, text, (True, False)) not in texts:
+            style = '"'
+        return dumper.represent_scalar(tag, text, style=style)
+
+    dumper = type("KubectlDumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
+    dumper.add_representer(str, represent)  # type: ignore[attr-defined]  # of the class that it is made of
+    return dumper

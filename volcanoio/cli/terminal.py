@@ -68,6 +68,16 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
 """Errors of writing to stdout: the disk is full, the terminal or the reader is gone."""
 
 
+def drop_output(error: BaseException, program: str) -> bool:
+    """Discard what is still to be written if that is impossible, which is reported on stderr; else return False."""
+    if not isinstance(error, OSError) or error.errno not in _UNWRITABLE:
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # buffered output cannot be written either
+    if error.errno != errno.EPIPE:  # EPIPE: the reader has ended, as in `| head`
+        print(f"{program}: cannot write the output: {error.strerror}; send it elsewhere", file=sys.stderr)
+    return True
+
+
 class ReportsErrors(click.Command):
     """A command or group whose `main` prints CommandErrors as one line on stderr and sets the exit code."""
 
@@ -89,11 +99,8 @@ class ReportsErrors(click.Command):
             if isinstance(problem := sole_error(error), CommandError):
                 print(f"{program}: {problem}", file=sys.stderr)
                 sys.exit(problem.code)
-            if not isinstance(problem, OSError) or problem.errno not in _UNWRITABLE:
+            if not drop_output(problem, program):
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # buffered output cannot be written either
-            if problem.errno != errno.EPIPE:  # EPIPE: the reader has ended, as in `| head`
-                print(f"{program}: cannot write the output: {problem.strerror}; send it elsewhere", file=sys.stderr)
             sys.exit(ExitCode.JOB_FAILED)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from volcanoio.cli.connection import Target
-from volcanoio.cli.output import Duration, TablePrinter, documents, on_cluster, phase_text
+from volcanoio.cli.output import Duration, TablePrinter, documents, on_cluster, phase_text, yaml_text
 from volcanoio.cli.terminal import ReportsErrors, unknown_name
 from volcanoio.model import kinds
 
@@ -125,3 +125,30 @@ def test_commands_have_kubectls_flags_and_exit_codes(capsys: pytest.CaptureFixtu
         root.main(["show", "--as-group", "team"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == "volcanoio: --as-group: a group needs a user to act as; add --as USER\n"
+
+
+def test_yaml_is_in_the_style_of_kubectl() -> None:
+    value = {
+        "time": "2026-01-01T00:00:00Z",
+        "number": "1",
+        "word": "yes",
+        "letter": "y",
+        "empty": "",
+        "colon": "a: b",
+        "star": "*",
+        "long": " ".join(["word"] * 20),
+        "lines": "#!/bin/sh\necho hi\n",
+        "list": [{"a": 1}],
+    }
+    assert yaml_text(value, sort_keys=False) == (
+        'time: "2026-01-01T00:00:00Z"\n'
+        'number: "1"\n'
+        'word: "yes"\n'
+        'letter: "y"\n'
+        'empty: ""\n'
+        "colon: 'a: b'\n"
+        "star: '*'\n"
+        f"long: {' '.join(['word'] * 16)}\n  {' '.join(['word'] * 4)}\n"
+        "lines: |\n  #!/bin/sh\n  echo hi\n"
+        "list:\n- a: 1"
+    )

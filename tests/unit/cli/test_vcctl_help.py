@@ -5,6 +5,10 @@ The expected texts are those that Volcano's own tests compare (test/e2e/vcctl), 
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from volcanoio.cli.vcctl import tools, vcctl
@@ -162,3 +166,15 @@ def test_an_unknown_flag_of_a_tool_ends_it_with_the_code_of_volcano(capsys: pyte
         tools.vsub.main(["--image-name", "busybox"], prog_name="vsub")
     assert ended.value.code == 254
     assert capsys.readouterr().out.startswith("Failed to execute vsub: No such option '--image-name'.")
+
+
+def test_output_that_cannot_be_written_is_one_line_on_stderr() -> None:
+    code = "import sys; sys.argv[0] = 'vcctl'; from volcanoio.cli.vcctl import main; main()"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-u", "-c", code, "--help"], check=False, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (
+        255,
+        "vcctl: cannot write the output: No space left on device; send it elsewhere\n",
+    )

@@ -17,7 +17,7 @@ import msgspec
 
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.offline.state_source import command_errors
-from volcanoio.cli.output import formatted
+from volcanoio.cli.output import formatted, yaml_text
 from volcanoio.cli.terminal import ExitCode, UsageError
 from volcanoio.compose.live.reading import installed_configuration
 from volcanoio.engine.scheduling.config.config_maps import excerpts
@@ -136,9 +136,7 @@ def show(found: Effect, output: str) -> None:
     if output == "json":
         print(formatted(found, "json"))
         return
-    import yaml
-
-    print(yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=1000), end="")
+    print(yaml_text(found, sort_keys=False))
 
 
 class Change(NamedTuple):

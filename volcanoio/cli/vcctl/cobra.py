@@ -17,6 +17,8 @@ from typing import Any
 import anyio
 import click
 
+from volcanoio.cli.terminal import CommandError, drop_output, sole_error
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FAILURE = 255
@@ -174,6 +176,10 @@ def run_program(
         sys.exit(code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
+    except (OSError, BaseExceptionGroup) as error:
+        if not drop_output(sole_error(error), Path(sys.argv[0]).name):
+            raise
+        sys.exit(FAILURE)
 
 
 def on_cluster(body: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -187,7 +193,6 @@ def on_cluster(body: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     @wraps(body)
     def run(kubeconfig: Path | None, master: str, **given: Any) -> None:
         from volcanoio.cli.connection import connected
-        from volcanoio.cli.terminal import CommandError, sole_error
 
         async def call() -> None:
             async with connected(kubeconfig, master) as client:

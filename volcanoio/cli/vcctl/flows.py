@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
-
 from volcanoio.cli.connection import reporting_api_errors
+from volcanoio.cli.output import yaml_text
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row
 from volcanoio.kube.client import Client
@@ -85,7 +84,7 @@ async def describe(client: Client, word: str, namespace: str, name: str, form: s
     is_template = kind is kinds.JOB_TEMPLATE
     for number, manifest in enumerate(found, start=1):
         whole = _ordered({"apiVersion": kind.api_version, "kind": kind.kind, **manifest})
-        print(json.dumps(whole, indent=2) if form == "json" else yaml.safe_dump(whole).rstrip("\n"))
+        print(json.dumps(whole, indent=2) if form == "json" else yaml_text(whole))
         if is_template and form == "yaml":
             print()
         if is_template or number < len(found):
