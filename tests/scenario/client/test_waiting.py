@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.scenario.client.conftest import Refusing, User
 from volcanoio.client import AsyncClient, Client, ClientError, LocalOptions, Unreachable
@@ -79,6 +80,22 @@ def test_progress_is_a_bar_in_a_terminal(user: User, monkeypatch: pytest.MonkeyP
 def test_nothing_is_shown_where_there_is_no_terminal(user: User, capsys: pytest.CaptureFixture[str]) -> None:
     user.call(user.client.run, image="busybox", command="sleep 1")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_program_without_logs_of_its_own_sees_warnings_only(
+    cluster: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = structlog.get_config() if structlog.is_configured() else None
+    structlog.reset_defaults()
+    try:
+        with Client(cluster.kubeconfig):
+            structlog.get_logger().info("a retry")
+            structlog.get_logger().warning("a lost watch")
+        shown = capsys.readouterr()
+    finally:
+        structlog.reset_defaults() if before is None else structlog.configure(**before)
+    assert "a lost watch" in shown.err
+    assert "a retry" not in shown.out + shown.err
 
 
 async def test_the_synchronous_client_works_in_a_running_event_loop(cluster: Client) -> None:
