@@ -18,7 +18,8 @@ from volcanoio.client.errors import (
     Unschedulable,
 )
 from volcanoio.client.explanation import Reason
-from volcanoio.client.job import AsyncJob, LogLine, Result, Status
+from volcanoio.client.following import LogLine
+from volcanoio.client.job import AsyncJob, Result, Status
 from volcanoio.client.specification import JobOptions, TaskOptions
 from volcanoio.compose.options import LocalOptions
 

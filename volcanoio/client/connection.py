@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
+import structlog
 from anyio.from_thread import start_blocking_portal
 
 from volcanoio.client.errors import ClientError, ServerWarning, Unreachable, reported
@@ -54,6 +57,7 @@ class ClusterConnection:
         if self._is_closed:
             raise ClientError("this client is closed; make a new one")
         path = self._kubeconfig
+        _limit_logs()
         if self._local:
             options = self._local if isinstance(self._local, LocalOptions) else LocalOptions()
             enter = self._thread.enter_context
@@ -84,6 +88,13 @@ class ClusterConnection:
                     await anyio.to_thread.run_sync(self._thread.close)
                 except RuntimeError:  # the program ends, and no thread can start any more
                     self._thread.close()
+
+
+def _limit_logs() -> None:
+    """Log warnings and errors to stderr, unless the program has configured structlog: its default prints everything."""
+    if not structlog.is_configured():
+        level = structlog.make_filtering_bound_logger(logging.WARNING)
+        structlog.configure(wrapper_class=level, logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
 def _warn(text: str) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from math import inf
 from time import monotonic
@@ -14,21 +13,20 @@ from typing import Any, Final
 import anyio
 import msgspec
 import yaml
-from anyio.abc import ObjectSendStream
 
 from volcanoio.client.cards import job_card
 from volcanoio.client.connection import ClusterConnection
-from volcanoio.client.errors import ClientError, InvalidJob, JobFailed, JobNotFound, Timeout, Unreachable, Unschedulable
+from volcanoio.client.errors import ClientError, InvalidJob, JobFailed, JobNotFound, Timeout, Unschedulable
 from volcanoio.client.explanation import Reason, explain_job
+from volcanoio.client.following import LogLine, follow_logs, pods_of, read_logs, versions_of
 from volcanoio.client.progress import open_progress
 from volcanoio.client.shards import results_of
 from volcanoio.compose.journals.live_timeline import read_timeline
 from volcanoio.compose.journals.timeline import Timeline, UnknownJobError, grouped
 from volcanoio.framework.arguments import suggestion
-from volcanoio.kube.errors import BadRequest, Expired, NotFound, error_of
+from volcanoio.kube.errors import NotFound
 from volcanoio.kube.requests import DeleteOptions
-from volcanoio.kube.transport import StreamRefused
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds
 from volcanoio.model.batch import FINISHED_PHASES, Job, JobAction, JobPhase
 from volcanoio.model.core import ContainerStateTerminated, Event, Pod
 from volcanoio.model.kinds import owner_reference
@@ -43,13 +41,9 @@ _ENDED = FINISHED_PHASES | {JobPhase.ABORTED}
 _GOALS: dict[str, str] = {goal.lower(): goal for goal in (FINISHED, PLACED, *JobPhase)}
 _TICK = 1.0
 """Seconds between two looks at deadlines and the progress."""
-_PATIENCE = 30.0
-"""Seconds for which a lost API server is asked again while waiting."""
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
 _LOG_LINES = 10
 """Lines of a failed pod's log in an error."""
-_MOST_STREAMS = 200
-"""Pods whose logs are followed at once; each has a connection."""
 _FIRST_NOTE, _NOTE_INTERVAL, _NOTE_REST = 2.0, 10.0, 20.0
 """Seconds until the reason is first asked for, and between two questions; and how many times longer the pause is than
 the answer took.
@@ -88,17 +82,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     wait: float | None
     run_time: float | None
     values: tuple[Any, ...] = ()
-
-
-class LogLine(msgspec.Struct, frozen=True):
-    """A line that a pod of the job wrote."""
-
-    pod: str
-    text: str
-
-    def __str__(self) -> str:
-        """Return the line after the name of its pod."""
-        return f"{self.pod}: {self.text}"
 
 
 def status_of(job: Job) -> Status:
@@ -171,7 +154,7 @@ class AsyncJob:
         notes = _Notes(partial(self._explain, with_remedies=False))
         try:
             with open_progress(progress) as display:
-                async with self._changes() as changes:
+                async with versions_of(self._cluster, self._read) as changes:
                     while True:
                         starts = not _reached(self._stored, PLACED)
                         limit = min(_or_infinite(timeout), _or_infinite(start_timeout) if starts else inf)
@@ -219,30 +202,20 @@ class AsyncJob:
 
     async def pods(self) -> list[Pod]:
         """List its pods, by task and index."""
-        async with self._cluster.requests(self.name) as client:
-            found = await client.list(kinds.POD, self.namespace, label_selector=f"{names.JOB_NAME}={self.name}")
-        pods = [pod for pod in found if isinstance(pod, Pod) and _is_owned(pod, self.uid)]
-        return sorted(pods, key=_task_and_index)
+        return await pods_of(self._cluster, self._stored)
 
     async def logs(self, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogLine]:
         """Yield the lines of its pods: pod after pod, or with `follow` as they are written, until the job has ended.
 
         `tail` limits each pod to its last lines. Pods that have not started are skipped, or followed once they start.
         """
-        if not follow:
-            for pod in await self.pods():
-                async for line in self._pod_log(pod, tail=tail):
-                    yield line
-            return
-        send, receive = anyio.create_memory_object_stream[LogLine](1000)
-        task = asyncio.create_task(self._follow(send, tail))
-        try:
-            async for line in receive:
+        if follow:
+            lines = follow_logs(self._cluster, self._stored, ended=partial(self.wait, progress=False), tail=tail)
+        else:
+            lines = read_logs(self._cluster, await self.pods(), tail=tail)
+        async with aclosing(lines):
+            async for line in lines:
                 yield line
-            await task
-        finally:
-            receive.close()
-            await _stop(task)
 
     async def events(self) -> list[Event]:
         """List the Events about the job, its PodGroup and its pods, oldest first."""
@@ -338,7 +311,7 @@ class AsyncJob:
         log: list[str] = []
         if pod is not None:
             with suppress(ClientError):
-                log = [line.text async for line in self._pod_log(pod, tail=_LOG_LINES)]
+                log = [line.text async for line in read_logs(self._cluster, [pod], tail=_LOG_LINES)]
         return JobFailed(
             f"{self.namespace}/{self.name}",
             status.state.phase,
@@ -357,106 +330,6 @@ class AsyncJob:
             return ()
         return results_of(await self.pods(), count)
 
-    async def _pod_log(self, pod: Pod, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogLine]:
-        """Yield the lines of a pod's first container; none if it has not started or is gone."""
-        container = pod.spec.containers[0].name if pod.spec.containers else ""
-        query = {"container": container, "follow": "true" if follow else "false"}
-        if tail is not None:
-            query["tailLines"] = str(tail)
-        name = pod.metadata.name
-        async with self._cluster.requests(self.name) as client:
-            try:
-                async with client.transport.stream(kinds.POD.path(self.namespace, name, "log"), query=query) as batches:
-                    async for batch in batches:
-                        for line in filter(None, batch):
-                            yield LogLine(name, line.decode("utf-8", "replace"))
-            except StreamRefused as refused:
-                if not isinstance(error := error_of(refused.response), BadRequest | NotFound):
-                    raise error from None
-
-    async def _follow(self, send: ObjectSendStream[LogLine], tail: int | None) -> None:
-        """Send the lines of all pods as they are written, until the job has ended."""
-        limit = asyncio.Semaphore(_MOST_STREAMS)
-        followed: dict[str, asyncio.Task[None]] = {}
-
-        async def copy(pod: Pod) -> None:
-            async with limit:
-                async for line in self._pod_log(pod, follow=True, tail=tail):
-                    await send.send(line)
-
-        def follow(pod: Pod) -> None:
-            if pod.metadata.uid not in followed and pod.status.phase not in ("", "Pending"):
-                followed[pod.metadata.uid] = asyncio.create_task(copy(pod))
-
-        watching = asyncio.create_task(self._watch_pods(follow))
-        async with send:
-            try:
-                await self.wait(progress=False)
-                for pod in await self.pods():
-                    follow(pod)
-                await asyncio.gather(*followed.values())
-            finally:
-                for task in (watching, *followed.values()):
-                    task.cancel()
-
-    async def _watch_pods(self, see: Callable[[Pod], None]) -> None:
-        """Call `see` with its pods at every change; a refused or lost watch is opened again."""
-        selector = f"{names.JOB_NAME}={self.name}"
-        while True:
-            with suppress(ClientError):
-                async with (
-                    self._cluster.requests(self.name) as client,
-                    client.watch(kinds.POD, self.namespace, label_selector=selector) as changes,
-                ):
-                    async for change in changes:
-                        if isinstance(change.object, Pod) and _is_owned(change.object, self.uid):
-                            see(change.object)
-            await anyio.sleep(_TICK)
-
-    @asynccontextmanager
-    async def _changes(self) -> AsyncIterator[_Versions]:
-        """Provide the versions of the stored job, beginning with the current one."""
-        versions = _Versions()
-        task = asyncio.create_task(self._watch(versions))
-        try:
-            yield versions
-        finally:
-            await _stop(task)
-
-    async def _watch(self, versions: _Versions) -> None:
-        """Pass on every version until the watch is cancelled or a lost server does not return."""
-        lost = None
-        while True:
-            try:
-                versions.put(await self._read())
-                lost = None
-                await self._watch_from(self._stored.metadata.resource_version, versions)
-            except Unreachable as error:
-                lost = lost or monotonic()
-                if monotonic() - lost > _PATIENCE:
-                    versions.fail(error)
-                    return
-                await anyio.sleep(_TICK)
-            except ClientError as error:
-                versions.fail(error)
-                return
-
-    async def _watch_from(self, version: str, versions: _Versions) -> None:
-        """Pass on versions until the server ends the watch."""
-        selector = f"metadata.name={self.name}"
-        async with self._cluster.requests(self.name) as client:
-            try:
-                async with client.watch(
-                    kinds.JOB, self.namespace, resource_version=version, field_selector=selector
-                ) as changes:
-                    async for change in changes:
-                        if change.type == "DELETED":
-                            return  # reading it again reports what became of it
-                        if isinstance(change.object, Job):
-                            versions.put(change.object)
-            except Expired:
-                return
-
 
 class _Reading:
     """An awaitable that sends its request when it is awaited, and may be dropped without."""
@@ -466,34 +339,6 @@ class _Reading:
 
     def __await__(self) -> Generator[Any, None, Status]:
         return self._read().__await__()
-
-
-class _Versions:
-    """The last version of the job that was not received yet, or the error that ended the watch."""
-
-    def __init__(self) -> None:
-        self._changed = asyncio.Event()
-        self._job: Job | None = None
-        self._error: ClientError | None = None
-
-    def put(self, job: Job) -> None:
-        """Replace the version."""
-        self._job = job
-        self._changed.set()
-
-    def fail(self, error: ClientError) -> None:
-        """End the versions."""
-        self._error = error
-        self._changed.set()
-
-    async def receive(self) -> Job:
-        """Wait for a version that was not received yet. Raises the error that ended the watch."""
-        await self._changed.wait()
-        if self._error is not None:
-            raise self._error
-        self._changed.clear()
-        assert self._job is not None
-        return self._job
 
 
 class _Notes:
@@ -518,14 +363,6 @@ class _Notes:
         return self._text
 
 
-async def _stop(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for its end."""
-    task.cancel()
-    await asyncio.wait([task])
-    if not task.cancelled():
-        task.exception()  # its reader has gone
-
-
 def _goal(text: str) -> str:
     if (goal := _GOALS.get(text.lower())) is None:
         raise InvalidJob(f'wait(until="{text}") is no phase{suggestion(text, list(_GOALS.values()))}')
@@ -544,16 +381,6 @@ def _reached(job: Job, goal: str) -> bool:
         and goal == JobPhase.RUNNING
         and any(each.status == goal for each in job.status.conditions)
     )
-
-
-def _is_owned(pod: Pod, uid: str) -> bool:
-    return any(owner.uid == uid for owner in pod.metadata.owner_references)
-
-
-def _task_and_index(pod: Pod) -> tuple[str, int]:
-    labels = pod.metadata.labels
-    index = labels.get(names.TASK_INDEX, "") or pod.metadata.name.rpartition("-")[2]
-    return labels.get(names.TASK_SPEC, ""), int(index) if index.isdigit() else 0
 
 
 def _failed_end(pod: Pod) -> ContainerStateTerminated | None:

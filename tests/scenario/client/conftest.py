@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Unpack
 
+import msgspec
 import pytest
 
 from volcanoio.client import AsyncClient, Client, LocalOptions
+from volcanoio.kube.transport import RequestOptions, Response, StreamRefused, Transport
 
 
 class User:
@@ -47,6 +50,39 @@ class User:
 
 async def _items(generator: Any) -> list[Any]:
     return [item async for item in generator]
+
+
+class Refusing:
+    """A transport of a user who may not read some paths."""
+
+    def __init__(self, transport: Transport, *refused: str) -> None:
+        self._transport = transport
+        self._refused = refused
+
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """Answer 403 for these paths."""
+        if path.endswith(self._refused):
+            return _forbidden(path)
+        return await self._transport.request(method, path, **options)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Refuse streams of these paths."""
+        if path.endswith(self._refused):
+            raise StreamRefused(_forbidden(path))
+        async with self._transport.stream(path, query=query) as lines:
+            yield lines
+
+    async def aclose(self) -> None:
+        """Close the inner transport."""
+        await self._transport.aclose()
+
+
+def _forbidden(path: str) -> Response:
+    status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": path, "code": 403}
+    return Response(403, msgspec.json.encode(status))
 
 
 @pytest.fixture(scope="package")

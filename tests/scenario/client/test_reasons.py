@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Unpack
-
-import msgspec
 import pytest
 
+from tests.scenario.client.conftest import Refusing
 from volcanoio.client import AsyncClient, AsyncJob, Client
 from volcanoio.kube.client import Client as KubeClient
-from volcanoio.kube.transport import RequestOptions, Response, Transport
 from volcanoio.model import kinds
 from volcanoio.model.scheduling import PodGroup
-
-
-class Refusing:
-    """A transport of a user who may not read some paths."""
-
-    def __init__(self, transport: Transport, *refused: str) -> None:
-        self._transport = transport
-        self._refused = refused
-
-    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
-        """Answer 403 for these paths."""
-        if path.endswith(self._refused):
-            status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": path, "code": 403}
-            return Response(403, msgspec.json.encode(status))
-        return await self._transport.request(method, path, **options)
-
-    def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
-        """Open a stream."""
-        return self._transport.stream(path, query=query)
-
-    async def aclose(self) -> None:
-        """Close the inner transport."""
-        await self._transport.aclose()
 
 
 async def condition_is_written(client: KubeClient, job: AsyncJob) -> None:

@@ -9,11 +9,14 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import structlog
 
-from tests.scenario.client.conftest import User
+from tests.scenario.client.conftest import Refusing, User
 from volcanoio.client import AsyncClient, Client, ClientError, LocalOptions, Unreachable
 from volcanoio.client.progress import BAR
 from volcanoio.model import names
@@ -55,20 +58,44 @@ def test_progress_is_a_line_for_each_phase_where_there_is_no_terminal(
     assert (last[0], last[1], last[3]) == (name, "Completed", "2/2")
 
 
+def until_closed(screen: io.FileIO) -> Iterator[bytes]:
+    """Yield what is on a terminal; Linux ends it with EIO."""
+    with suppress(OSError):
+        while data := screen.read(4096):
+            yield data
+
+
 def test_progress_is_a_bar_in_a_terminal(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"drawn-{next(_NUMBERS)}"
     monkeypatch.setenv("TERM", "xterm")
     screen, terminal = os.openpty()
-    with os.fdopen(terminal, "w") as stderr, os.fdopen(screen, "rb", buffering=0) as drawn:
-        monkeypatch.setattr(sys, "stderr", stderr)
-        user.call(user.client.run, name=name, image="busybox", command="sleep 1", replicas=2)
-        shown = drawn.read(10_000).decode()
+    with os.fdopen(screen, "rb", buffering=0) as drawn:
+        with os.fdopen(terminal, "w") as stderr, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stderr)
+            user.call(user.client.run, name=name, image="busybox", command="sleep 1", replicas=2)
+        shown = b"".join(until_closed(drawn)).decode()
     assert f"{name}  Completed  {'█' * BAR} 2/2" in shown
 
 
 def test_nothing_is_shown_where_there_is_no_terminal(user: User, capsys: pytest.CaptureFixture[str]) -> None:
     user.call(user.client.run, image="busybox", command="sleep 1")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_program_without_logs_of_its_own_sees_warnings_only(
+    cluster: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = structlog.get_config() if structlog.is_configured() else None
+    structlog.reset_defaults()
+    try:
+        with Client(cluster.kubeconfig):
+            structlog.get_logger().info("a retry")
+            structlog.get_logger().warning("a lost watch")
+        shown = capsys.readouterr()
+    finally:
+        structlog.reset_defaults() if before is None else structlog.configure(**before)
+    assert "a lost watch" in shown.err
+    assert "a retry" not in shown.out + shown.err
 
 
 async def test_the_synchronous_client_works_in_a_running_event_loop(cluster: Client) -> None:
@@ -91,6 +118,15 @@ async def test_a_limit_of_the_caller_ends_the_wait(cluster: Client) -> None:
             async with asyncio.timeout(0.1):
                 await job.wait()
         await job.cancel()
+
+
+async def test_a_user_who_may_not_watch_waits_all_the_same(cluster: Client) -> None:
+    submitted = cluster.submit(image="busybox", command="sleep 1")
+    async with AsyncClient(cluster.kubeconfig) as client:
+        async with client._cluster.requests() as kube:
+            kube.transport = Refusing(kube.transport, "/jobs")
+        job = await client.job(submitted.name)
+        assert (await job.result()).succeeded == 1
 
 
 async def test_an_embedded_cluster_is_started_and_stopped() -> None:

@@ -73,6 +73,38 @@ def test_an_array_is_one_job_with_a_pod_per_index(capsys: pytest.CaptureFixture[
     assert table["data"]["table"].splitlines() == [f"export VC_SHARD={index}" for index in (3, 10, 15, 20)]
 
 
+def test_days_are_shards_with_more_memory_where_it_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    memory = ("--memory", "1Gi", "--limits", "memory=1Gi", "--lifecycle", "oom_scale_up=factor: 2, cap: 16Gi")
+    text = _printed(
+        capsys, "run", "busybox", "--name", "a", "--days", "2026-02-28..2026-03-01", *memory, "--", "./work"
+    )
+    job, table = load_all_yaml(text)
+    assert table["data"]["table"].splitlines() == ["export VC_SHARD=2026-02-28", "export VC_SHARD=2026-03-01"]
+    assert job["metadata"]["annotations"] == {
+        "volcanoio.dev/policies": "oom_scale_up",
+        "policy-arguments.volcanoio.dev/oom_scale_up": '{"factor": 2, "cap": "16Gi"}',
+    }
+    assert job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"]["limits"] == {"memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--days", "2026-03-01..2026-02-28", "--", "./work"), "2026-02-28 is before 2026-03-01"),
+        (("--days", "2026-03-01"), "--days needs the command that each pod runs; give it after --"),
+        (
+            ("--days", "2026-03-01", "--array", "1", "--", "./work"),
+            "--array and --days are two ways to divide the work",
+        ),
+        (("--lifecycle", "oom_scale_up=factor: [", "--", "./work"), "--lifecycle: not YAML: "),
+    ],
+)
+def test_divisions_that_cannot_be_used_name_the_option(
+    options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in _refused(capsys, "run", "busybox", *options)
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"), [("0-3", [0, 1, 2, 3]), ("7", [7]), ("0-10:5", [0, 5, 10]), ("1,3, 5-6", [1, 3, 5, 6])]
 )
@@ -99,7 +131,7 @@ def test_what_is_no_index_is_refused(text: str, said: str) -> None:
     ("words", "said"),
     [
         (["run"], "give an image, such as: volcanoio run busybox -- echo hello"),
-        (["run", "x", "--array", "0-1"], "--array needs the command that each index runs; give it after --"),
+        (["run", "x", "--array", "0-1"], "--array needs the command that each pod runs; give it after --"),
         (["run", "x", "-e", "1=2"], '--env: "1=2" is not NAME=VALUE'),
         (["run", "x", "-e", "NOT_SET_HERE"], '--env: "NOT_SET_HERE" is not set here'),
         (["run", "x", "--wait", "--follow"], "--follow and --wait are two ways to wait"),

@@ -72,12 +72,17 @@ _JOB_OPTIONS = (
     click.option("--cpu", metavar="AMOUNT", help="CPUs that each pod requests, as 2 or 500m."),
     click.option("--memory", metavar="AMOUNT", help="Memory that each pod requests, as 4Gi."),
     click.option("--gpu", type=click.IntRange(min=1), help="GPUs of each pod (nvidia.com/gpu)."),
+    click.option("--limits", type=Amounts(), metavar="AMOUNTS", help="What each pod may use at most, as memory=8Gi."),
     click.option("--resources", type=Amounts(), metavar="AMOUNTS", help="Other amounts, as huawei.com/npu=1."),
     click.option("--env", "-e", multiple=True, metavar="NAME[=VALUE]", help="Environment variable; may be repeated."),
     click.option(
         "--plugin", "plugins", multiple=True, metavar="NAME[=ARGS]", help="Job plugin, as pytorch; may be repeated."
     ),
     click.option("--array", metavar="INDICES", help="One pod per index: 0-9, 0-20:5 or 1,3,5-7."),
+    click.option("--days", metavar="FIRST..LAST", help="One pod per day, in VC_SHARD: 2026-01-01..2026-01-31."),
+    click.option(
+        "--lifecycle", multiple=True, metavar="NAME[=ARGS]", help="Lifecycle policy, as oom_scale_up; may be repeated."
+    ),
     click.option("--priority", metavar="NAME", help="PriorityClass."),
     click.option("--working-dir", metavar="DIR", help="Directory in which the command starts."),
     click.option("--running-estimate", metavar="DURATION", help="Expected run time, as 30m."),
@@ -142,7 +147,8 @@ def run(image: str | None, command: tuple[str, ...], filename: Path | None, **gi
 
     Without a COMMAND, that of the image runs. The job runs on when this command ends, unless one of --follow, --wait
     and --watch is given; Ctrl-C never ends the job. With --array, one job has a pod for each index: its number is in
-    VC_TASK_INDEX, for indices that do not count from 0 in VC_SHARD. Exit codes: 1 the job failed, 3 it was rejected.
+    VC_TASK_INDEX, for indices that do not count from 0 in VC_SHARD; with --days the day is in VC_SHARD. Exit codes: 1
+    the job failed, 3 it was rejected.
     """
     from volcanoio.cli.act import submission
 

@@ -28,6 +28,7 @@ from volcanoio.client.errors import InvalidJob
 from volcanoio.client.shards import Sharded, sharded_job
 from volcanoio.client.specification import JobOptions, job_manifest
 from volcanoio.engine.jobs.status.phases import current_phase
+from volcanoio.framework.arguments import ArgumentError, parse_annotation
 from volcanoio.kube.errors import AlreadyExists, check
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -96,6 +97,7 @@ def job_of(given: Mapping[str, Any], command: Sequence[str]) -> Sharded:
             "priority",
             "working_dir",
             "running_estimate",
+            "limits",
         )
         if given.get(name) is not None
     }
@@ -104,12 +106,20 @@ def job_of(given: Mapping[str, Any], command: Sequence[str]) -> Sharded:
     options["resources"] = {name: amount for name, amount in resources.items() if amount is not None}
     options["env"] = dict(_variable(each) for each in given.get("env") or ())
     options["plugins"] = {"env": [], **dict(_plugin(each) for each in given.get("plugins") or ())}
+    options["lifecycle"] = dict(_lifecycle(each) for each in given.get("lifecycle") or ())
     job: JobOptions = options  # type: ignore[assignment]  # the names above are its
+    array, days = given.get("array"), given.get("days")
+    if array is not None and days is not None:
+        raise UsageError("--array and --days are two ways to divide the work; give one of them")
     try:
-        if given.get("array") is None:
+        if array is None and days is None:
             return Sharded(job_manifest({**job, **({"command": command} if command else {})}), {})
         if not command:
-            raise UsageError("--array needs the command that each index runs; give it after --")
+            option = "--array" if days is None else "--days"
+            raise UsageError(f"{option} needs the command that each pod runs; give it after --")
+        if days is not None:
+            first, _, last = days.partition("..")
+            return sharded_job(command, job, days=(first, last or first))
         wanted = indices(given["array"])
         if wanted == list(range(len(wanted))):
             return sharded_job(command, job, shards=len(wanted))
@@ -130,6 +140,15 @@ def _variable(text: str) -> tuple[str, str]:
 def _plugin(text: str) -> tuple[str, list[str]]:
     name, _, arguments = text.partition("=")
     return name, arguments.split()
+
+
+def _lifecycle(text: str) -> tuple[str, dict[str, Any]]:
+    """Return name and arguments of a lifecycle policy: `NAME` or `NAME=KEY: VALUE, KEY: VALUE`."""
+    name, _, arguments = text.partition("=")
+    try:
+        return name, parse_annotation(f"{{{arguments}}}", "--lifecycle", "oom_scale_up=factor: 2, cap: 16Gi")
+    except ArgumentError as error:
+        raise UsageError(error) from None
 
 
 def read_objects(files: Iterable[Path], script: Callable[[str, str], Sharded]) -> list[Sharded]:
