@@ -151,6 +151,7 @@ def simulate(**given: Any) -> int:
     "--remedies/--no-remedies", default=True, help="Whether to search what would help; takes most of the time."
 )
 @click.option("--evicted", is_flag=True, help="Show why pods of a job, or a pod, were evicted, and who profits.")
+@click.option("--journal", type=_PATH, help="With --evicted: read a journal's directory instead of asking a cluster.")
 @click.option("--offline", is_flag=True, help="Do not ask the running scheduler; run one cycle on this machine.")
 @_scheduler_url
 @click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import anyio
 import pytest
 
 from tests.commands import run as run_command
+from tests.commands import run_aside
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from tests.scenario.cluster.journals import texts
 from volcanoio.bus.journal import Difference, JournalError, read_runs
@@ -350,6 +352,40 @@ def test_no_secret_and_no_environment_is_in_it(journal: Path) -> None:
         if isinstance(event, Observed) and event.resource == kinds.SECRET.resource
     ]
     assert {"quiet-ssh", "kept"} <= set(seen), "that the Secrets exist is in it"
+
+
+def test_the_timeline_of_a_deleted_or_finished_job_is_in_the_journal(journal: Path) -> None:
+    ended = run_command("timeline", "fails", "--journal", str(journal))
+    assert ended.code == 0, ended.err
+    steps = [line.split("  ")[3].partition("  [")[0] for line in ended.out.splitlines()[1:]]
+    wanted = [
+        "submitted to queue default: 2 pods (task 2); 2 needed together",
+        "2 pods created",
+        "policy declared: RestartJob",
+        "Running → Restarting, retry 1 of 3",
+        "2 pods ended: Succeeded",
+        "Running → Completed, retry 1 of 3",
+    ]
+    assert [step for step in dict.fromkeys(steps) if step in wanted] == wanted
+    each = run_command("timeline", "fails", "--journal", str(journal), "--each")
+    assert re.search(r"because of #\d+ pod default/fails-task-\d changed: Failed, exit code 3", each.out)
+    plain = json.loads(run_command("timeline", "fails", "--journal", str(journal), "-o", "json").out)
+    assert plain["source"] == "journal"
+    assert all(entry["seq"] > 0 for entry in plain["entries"])
+
+
+async def test_the_timeline_of_a_job_is_read_from_a_cluster() -> None:
+    async with cluster() as c:
+        await c.create(job_manifest("job", replicas=2))
+        await c.job("job", "Completed")
+        options = ("--kubeconfig", str(c.local.kubeconfig))
+        ended = await run_aside("timeline", "job", *options)
+        unknown = await run_aside("timeline", "jib", *options)
+    assert ended.code == 0, ended.err
+    for step in ("submitted to queue default: 2 pods", "2 pods created", "2 pods ended: Succeeded", "phase Completed"):
+        assert step in ended.out, ended.out
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "the cluster has no job default/jib; name its namespace with -n" in unknown.err
 
 
 async def _miscounted() -> None:

@@ -16,7 +16,6 @@ from volcanoio.compose.journals.timeline import (
     EntryKind,
     UnknownJobError,
     grouped,
-    journal_evictions,
     journal_timeline,
 )
 from volcanoio.framework.decisions import Act
@@ -147,16 +146,6 @@ def test_the_scheduler_alone_gives_what_it_observed(tmp_path: Path) -> None:
         "2 pods bound to node-1",
         "train-worker-1 evicted: by action preempt, for default/urgent-0",
     ]
-
-
-@pytest.mark.parametrize("victim", ["train", "train-worker-1", GROUP])
-def test_an_eviction_names_who_decided_it_and_who_profits(victim: str, tmp_path: Path) -> None:
-    record(tmp_path)
-    (entry,) = journal_evictions(tmp_path, victim)
-    assert (entry.pods, entry.nodes, entry.profits) == (("train-worker-1",), ("node-1",), ("default/urgent-0",))
-    assert (entry.detail, entry.seq, entry.cycle) == ("by action preempt", 9, 9)
-    assert [each.text for each in entry.causes] == ["cycle 9"]
-    assert journal_evictions(tmp_path, "other") == ()
 
 
 def test_unknown_jobs_and_directories_are_named(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import anyio
 import msgspec
 
+from volcanoio.bus.journal import JournalError
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.offline.state_source import (
     asking,
@@ -19,10 +20,12 @@ from volcanoio.cli.offline.state_source import (
 )
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.compose.journals.replay import replayed_evictions
 from volcanoio.compose.live.conditions import evictions_by_events, waiting_by_conditions
 from volcanoio.compose.live.reading import jobs_of
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError
 from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, with_found_remedies
+from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.diagnosis.answers import (
     EvictionAnswer,
     JobMemory,
@@ -37,6 +40,8 @@ from volcanoio.engine.scheduling.offline.remedies import RemedyKind
 from volcanoio.framework.arguments import pluralize
 from volcanoio.kube.client import Client
 from volcanoio.model.times import rfc3339
+from volcanoio.runtime.loading.mounted_files import MountError
+from volcanoio.runtime.loading.registry import PluginError, discover
 
 T = TypeVar("T")
 MAX_SHOWN = 10
@@ -65,6 +70,9 @@ def run_why(
     tune_garbage_collector()
     kubeconfig, remedies, output = given.pop("kubeconfig"), given.pop("remedies"), given.pop("output")
     url, is_offline, evicted = given.pop("scheduler_url"), given.pop("offline"), given.pop("evicted")
+    journal: Path | None = given.pop("journal")
+    if journal is not None and not evicted:
+        raise UsageError("--journal needs --evicted: why a job waited is in its timeline: volcanoio timeline --journal")
     if url and (files or conf is not None or is_offline):
         raise UsageError("--scheduler-url: -f, --conf and --offline decide on this machine; leave one of them out")
     question = _Question(target, namespace, kubeconfig, url, given["scheduler_name"][0])
@@ -72,8 +80,9 @@ def run_why(
         if evicted:
             if files or is_offline:
                 raise UsageError("--evicted: evictions are in no state; ask a cluster, without -f and --offline")
-            found = _evictions(question)
-            return _show(output, found, lambda: evictions_text(found, target, namespace))
+            found = _evictions(question) if journal is None else _evictions_of_journal(question, journal, given)
+            known = "Events are kept for an hour or so." if journal is None else f"{journal} contains none."
+            return _show(output, found, lambda: evictions_text(found, target, namespace, known))
         answer = None
         if not files and conf is None and not is_offline:
             answer = _ask_running(question, remedies, given)
@@ -190,6 +199,20 @@ def _evictions(question: _Question) -> tuple[EvictionAnswer, ...]:
     return answer.evictions
 
 
+def _evictions_of_journal(question: _Question, journal: Path, given: dict[str, Any]) -> tuple[EvictionAnswer, ...]:
+    """Return the evictions that a journal contains, as its scheduler remembered them at the end."""
+    directory = journal / "scheduler"
+    if not directory.is_dir():
+        raise UsageError(f"{journal}: no journal of a scheduler; give the directory of --journal")
+    try:
+        registry = discover(plugins_dirs=given["plugins_dir"])
+        return replayed_evictions(directory, registry, question.target, question.namespace)
+    except (PluginError, MountError) as error:
+        raise UsageError(error) from None
+    except (JournalError, ConfigurationError) as error:
+        raise CommandError(str(error)) from None
+
+
 _ACTIONS = {
     "preempt": "pods of lower priority make room for a job of their queue",
     "gangpreempt": "jobs of lower priority make room for a job of their queue",
@@ -199,10 +222,10 @@ _ACTIONS = {
 }
 
 
-def evictions_text(found: Sequence[EvictionAnswer], target: str, namespace: str) -> str:
-    """Return evictions as lines for people."""
+def evictions_text(found: Sequence[EvictionAnswer], target: str, namespace: str, known: str) -> str:
+    """Return evictions as lines for people; `known` follows where there are none."""
     if not found:
-        return f"No eviction of {target} in namespace {namespace} is known. Events are kept for an hour or so."
+        return f"No eviction of {target} in namespace {namespace} is known. {known}"
     blocks = [_eviction_text(each) for each in found[:MAX_SHOWN]]
     if len(found) > MAX_SHOWN:
         blocks.append(f"and {len(found) - MAX_SHOWN} more; -o json has them all")

@@ -45,6 +45,7 @@ from volcanoio.engine.jobs.pods.plugins import CONTENT_ANNOTATION
 from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.diagnosis.answers import EvictionAnswer, about_evictions, parse_target
 from volcanoio.engine.scheduling.offline.replay import ReplayedCycle, replay
 from volcanoio.framework import entrypoints
 from volcanoio.framework.controller import Controller
@@ -137,6 +138,22 @@ def replay_scheduler(directory: Path, registry: Registry, *, until: int | None =
             report.compare(recorded, replayed)
         chains.complete(directory, codec, run)
     return report
+
+
+def replayed_evictions(directory: Path, registry: Registry, target: str, namespace: str) -> tuple[EvictionAnswer, ...]:
+    """Return who was evicted for whom, as the scheduler remembers it at the end of each run, the newest first.
+
+    `target` is a job, PodGroup or pod, or `KIND/NAME`. Raises UnknownTargetError and what `replay_scheduler` raises.
+    """
+    kind, name = parse_target(target)
+    found: list[EvictionAnswer] = []
+    for run in stream_runs(directory):
+        state = new_state(run)
+        events = (record for record in run.records() if isinstance(record, Event))
+        for _ in replay(events, state, profiles(registry)):
+            pass
+        found += about_evictions(state, kind, name, namespace)
+    return tuple(sorted(found, key=lambda each: each.at, reverse=True))
 
 
 def rerun_controllers(run: Run, registry: Registry, *, upto: int | None = None) -> Replay[Host]:

@@ -356,39 +356,6 @@ def _eviction(event: Decided, evict: Evict) -> dict[str, Any]:
     }
 
 
-class _EvictionFold:
-    """Fold of the scheduler's decisions: evictions of a pod, or of the pods of a Job or PodGroup."""
-
-    def __init__(self, name: str, namespace: str) -> None:
-        self._name, self._namespace = name, namespace
-        self.entries: list[tuple[Entry, int]] = []
-
-    def record(self, at: _At, record: Any) -> None:
-        """Fold what one line contains."""
-        for evict in record.decisions if isinstance(record, Decided) else ():
-            if not isinstance(evict, Evict) or evict.namespace != self._namespace:
-                continue
-            group = evict.group.partition("/")[2]  # that of a Job is named after the Job and its uid
-            if self._name in (evict.name, group) or group.startswith(f"{self._name}-"):
-                place = {"at": at.time, "process": at.process, "run": at.run, "seq": at.seq, "cycle": record.cycle}
-                entry = Entry(kind=EntryKind.EVICTED, **place, **_eviction(record, evict))
-                self.entries.append((entry, record.cause))
-
-
-def journal_evictions(directory: Path, name: str, namespace: str = "default") -> tuple[Entry, ...]:
-    """Return who evicted a pod, or pods of a Job or PodGroup, and why: oldest first, () if none was.
-
-    Raises JournalError for a directory without the journal of a scheduler.
-    """
-    path = directory / "scheduler"
-    if not path.is_dir():
-        msg = f"{directory}: no journal of a scheduler; give the directory of --journal, which contains scheduler"
-        raise JournalError(msg)
-    fold = _EvictionFold(name, namespace)
-    causes = _read_part(path, "scheduler", fold, name.encode())
-    return _with_causes({"scheduler": path}, fold.entries, {"scheduler": causes})
-
-
 def journal_timeline(directory: Path, name: str, namespace: str = "default") -> Timeline:
     """Return the timeline of a Job, or of a PodGroup without Job, from the directory of a journal.
 
@@ -416,7 +383,7 @@ def journal_timeline(directory: Path, name: str, namespace: str = "default") -> 
     )
 
 
-def _read_part(path: Path, process: str, fold: _JobFold | _EvictionFold, needle: bytes) -> list[array[int]]:
+def _read_part(path: Path, process: str, fold: _JobFold, needle: bytes) -> list[array[int]]:
     """Fold the lines that contain the job's name; return the cause of every event by its seq, for each start."""
     codec, decoder = Codec(lenient=True), msgspec.json.Decoder(_Line)
     at = _At(process)
