@@ -16,6 +16,7 @@ from tests.scenario.integrations.support import (
     create,
     create_all,
     group,
+    is_unschedulable,
     manifest,
     manifests,
     starts_as_a_whole,
@@ -82,6 +83,17 @@ async def test_the_tensorflow_plugin_knows_four_roles_and_the_evaluator_waits_fo
         placed = [pod.metadata.name for pod in await c.pods(job) if pod.spec.node_name]
         assert f"{job}-evaluator-0" not in placed
         await completed(c, job)
+
+
+async def test_an_optional_role_of_the_same_priority_takes_the_room_of_a_needed_one() -> None:
+    """Recorded, as in Volcano: pods are placed by priority and name, not those first that the minimum needs."""
+    job = manifest("tensorflow", "all-roles.yaml")
+    del job["spec"]["tasks"][3]["template"]["spec"]["priorityClassName"]
+    async with unhurried(**cpus(4)) as c:
+        await create(c, job)
+        waiting = await group(c, "tensorflow-roles-", is_unschedulable, "waits, though its gang of four would fit")
+        assert "1 Unschedulable, 4 Schedulable" in waiting.status.conditions[-1].message
+        assert not [pod for pod in await c.pods("tensorflow-roles-") if pod.spec.node_name]
 
 
 async def test_the_tensorflow_plugin_leaves_a_job_of_one_pod_alone() -> None:
