@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tests.scenario.cluster.harness import Cluster
-from tests.scenario.integrations.support import create, kind_of, owned_by
+from tests.scenario.integrations.support import LONG, create, kind_of, owned_by
 from volcanoio.kube import requests
 from volcanoio.kube.errors import check
 from volcanoio.model import kinds, names
@@ -197,7 +197,7 @@ async def spark_submit(c: Cluster, application: str, template: Manifest | None) 
     group["metadata"] = {**group.get("metadata", {}), "name": name, "namespace": "default"}
     group.setdefault("spec", {})
     await create(c, group)
-    body = _spark_pod("driver", 1, "1g", {names.GROUP_NAME: name, names.RUN_DURATION: "30s"})
+    body = _spark_pod("driver", 1, "1g", {names.GROUP_NAME: name, names.RUN_DURATION: LONG})
     spec = {**body["spec"], "schedulerName": "volcano", "restartPolicy": "Never"}
     metadata = {**body["metadata"], "name": f"{application}-driver"}
     driver = await create(c, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
