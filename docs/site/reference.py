@@ -1,7 +1,8 @@
-"""Reference pages made from the product: fields of the objects from the definitions, commands from click."""
+"""Reference pages made from the product: objects from the definitions, commands from click, Python from docstrings."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import click
 
+from volcanoio import client
 from volcanoio.cli.main import volcanoio
 from volcanoio.cli.vcctl import tools
 from volcanoio.cli.vcctl.commands import vcctl
@@ -33,6 +35,7 @@ def pages() -> dict[str, str]:
         definition = load_yaml(path.read_text())
         made[f"reference/objects-{definition['spec']['names']['kind'].lower()}.md"] = _object(definition)
     made["reference/objects-podtemplate.md"] = _pod_template()
+    made["reference/python.md"] = _python()
     return made
 
 
@@ -162,3 +165,28 @@ def _paragraphs(text: str) -> str:
         else:
             parts.append(_escaped(body))
     return "\n\n".join(parts)
+
+
+def _python() -> str:
+    head = "All names of `volcanoio.client`; [Python client](../python-client.md) is the introduction."
+    lines = ["# Python: volcanoio.client", "", head, ""]
+    for name in client.__all__:
+        value = getattr(client, name)
+        lines += [f"## {name}", "", _paragraphs(inspect.getdoc(value) or ""), ""]
+        fields = inspect.get_annotations(value)
+        lines += [
+            f"- `{field}`: `{inspect.formatannotation(kind)}`" for field, kind in fields.items() if field[0] != "_"
+        ]
+        lines += ["", *_methods(name, value)]
+    return "\n".join(lines)
+
+
+def _methods(name: str, value: type) -> Iterator[str]:
+    """Yield the public methods and properties that a class has of its own."""
+    for attribute, member in vars(value).items():
+        if attribute.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
+            continue
+        call = "" if isinstance(member, property) else str(inspect.signature(member))
+        call = re.sub(r"(: |-> )'([^']*)'", r"\1\2", call).replace("(self, ", "(").replace("(self)", "()")
+        yield from (f"### {name}.{attribute}", "", "```python", f"{attribute}{call}", "```", "")
+        yield from (_paragraphs(inspect.getdoc(member) or ""), "")

@@ -39,13 +39,14 @@ def test_the_diagram_of_a_jobs_phases_has_every_phase_and_action_of_the_table() 
     assert {word for word in named if f">{word}<" not in drawn} == set()
 
 
-def test_the_reference_has_every_field_and_command() -> None:
+def test_the_reference_has_fields_commands_and_methods() -> None:
     pages = reference.pages()
     job = pages["reference/objects-job.md"]
     assert "- `minAvailable` *integer* " in job
     assert "    - `name` *list of string* Tasks of the same job" in job
     assert "## volcanoio why" in pages["reference/commands-volcanoio.md"]
     assert "## vcctl job run" in pages["reference/commands-vcctl.md"]
+    assert "### Client.submit" in pages["reference/python.md"]
     assert {f"reference/objects-{kind}.md" for kind in ("queue", "podgroup", "cronjob", "jobflow")} <= pages.keys()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tests.scenario.cluster.harness import Cluster
-from tests.scenario.integrations.support import create, kind_of, owned_by
+from tests.scenario.integrations.support import LONG, create, kind_of, owned_by
 from volcanoio.kube import requests
 from volcanoio.kube.errors import check
 from volcanoio.model import kinds, names
@@ -24,6 +24,7 @@ from volcanoio.model.documents import load_yaml
 from volcanoio.model.quantity import parse
 
 KUBERAY_QUEUE = "volcano.sh/queue-name"
+RAY_REPLICA = "ray.io/worker-group-replica-index"
 MEMORY_OVERHEAD = 384
 """MiB that Spark adds to each pod's memory, at least."""
 
@@ -74,7 +75,22 @@ def _ray_pods(spec: Manifest, minimum: bool) -> list[tuple[str, Manifest]]:
     return head + [(each["groupName"], each["template"]) for each in groups for _ in range(each[count])]
 
 
-async def _ray_pod_group(c: Cluster, owner: Manifest, spec: Manifest, more: Iterable[Manifest] = ()) -> Manifest:
+def _ray_sub_groups(spec: Manifest) -> list[Manifest]:
+    """A sub-group per replica of a Ray cluster, as KubeRay makes them with the gate RayMultiHostIndexing."""
+    groups = [("headgroup", 1, "ray.io/group")]
+    groups += [(each["groupName"], each["replicas"], RAY_REPLICA) for each in spec["workerGroupSpecs"]]
+    return [
+        {
+            "name": role, "subGroupSize": 1, "minSubGroups": count, "matchLabelKeys": [key],
+            "labelSelector": {"matchLabels": {"ray.io/group": role}},
+        }
+        for role, count, key in groups
+    ]  # fmt: skip
+
+
+async def _ray_pod_group(
+    c: Cluster, owner: Manifest, spec: Manifest, more: Iterable[Manifest] = (), policy: Iterable[Manifest] = ()
+) -> Manifest:
     labels = owner["metadata"].get("labels", {})
     templates = [template for _, template in _ray_pods(spec, bool(spec.get("enableInTreeAutoscaling")))]
     made = pod_group(
@@ -87,6 +103,8 @@ async def _ray_pod_group(c: Cluster, owner: Manifest, spec: Manifest, more: Iter
         made["spec"]["queue"] = queue
     if priority := labels.get("ray.io/priority-class-name"):
         made["spec"]["priorityClassName"] = priority
+    if policy:
+        made["spec"]["subGroupPolicy"] = policy
     if mode := labels.get("volcano.sh/network-topology-mode"):
         tier = int(labels["volcano.sh/network-topology-highest-tier-allowed"])
         made["spec"]["networkTopology"] = {"mode": mode, "highestTierAllowed": tier}
@@ -97,15 +115,21 @@ async def _ray_cluster_pods(c: Cluster, cluster: Manifest, group: Manifest) -> N
     spec, name = cluster["spec"], cluster["metadata"]["name"]
     queue = cluster["metadata"]["labels"].get(KUBERAY_QUEUE)
     for number, (role, template) in enumerate(_ray_pods(spec, bool(spec.get("enableInTreeAutoscaling")))):
-        labels = {"ray.io/cluster": name, "ray.io/group": role, **({KUBERAY_QUEUE: queue} if queue else {})}
+        labels = {
+            "ray.io/cluster": name,
+            "ray.io/group": role,
+            RAY_REPLICA: str(number),
+            **({KUBERAY_QUEUE: queue} if queue else {}),
+        }
         annotations = {names.GROUP_NAME: group["metadata"]["name"], names.TASK_SPEC: role}
         called = f"{name}-head" if role == "headgroup" else f"{name}-{role}-worker-{number}"
         await create(c, pod(called, template, cluster, labels=labels, annotations=annotations))
 
 
-async def kuberay_cluster(c: Cluster, cluster: Manifest) -> None:
-    """KubeRay's reconciliation of a RayCluster: PodGroup, head, workers."""
-    group = await _ray_pod_group(c, cluster, cluster["spec"])
+async def kuberay_cluster(c: Cluster, cluster: Manifest, *, multi_host: bool = False) -> None:
+    """KubeRay's reconciliation of a RayCluster: PodGroup, head, workers; `multi_host` is a gate of its."""
+    policy = _ray_sub_groups(cluster["spec"]) if multi_host else ()
+    group = await _ray_pod_group(c, cluster, cluster["spec"], policy=policy)
     await _ray_cluster_pods(c, cluster, group)
 
 
@@ -173,7 +197,7 @@ async def spark_submit(c: Cluster, application: str, template: Manifest | None) 
     group["metadata"] = {**group.get("metadata", {}), "name": name, "namespace": "default"}
     group.setdefault("spec", {})
     await create(c, group)
-    body = _spark_pod("driver", 1, "1g", {names.GROUP_NAME: name, names.RUN_DURATION: "30s"})
+    body = _spark_pod("driver", 1, "1g", {names.GROUP_NAME: name, names.RUN_DURATION: LONG})
     spec = {**body["spec"], "schedulerName": "volcano", "restartPolicy": "Never"}
     metadata = {**body["metadata"], "name": f"{application}-driver"}
     driver = await create(c, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})

@@ -24,11 +24,33 @@ from volcanoio.testing import DEFINITION
 
 CLUSTER_WIDE = {"ClusterTrainingRuntime"}
 OCCUPANT = "occupant"
+LONG = "1h"
+"""How long pods run; a test of a busy machine has enough time to look at them."""
 
 
 def manifests(*parts: str) -> list[Manifest]:
-    """The objects of a file of config/examples/integrations."""
-    return read_manifests(config_path("examples", "integrations", *parts))
+    """The objects of a file of config/examples/integrations, whose pods run longer than a test looks at them."""
+    return [_lasting(each) for each in read_manifests(config_path("examples", "integrations", *parts))]
+
+
+async def example(c: Cluster, file: str) -> None:
+    """Create the objects of a file of config/examples, whose pods run longer, too."""
+    for obj in _lasting(read_manifests(config_path("examples", file))):
+        await create(c, obj)
+
+
+def _lasting(value: Any) -> Any:
+    """A part of a manifest with longer runs; time jumps to their end (see `unhurried`)."""
+    if isinstance(value, dict):
+        return {
+            key: LONG if key == names.RUN_DURATION and inner != "never" else _lasting(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_lasting(inner) for inner in value]
+    if isinstance(value, str):  # the manifest in a template of Argo
+        return value.replace(f"{names.RUN_DURATION}: 30s", f"{names.RUN_DURATION}: {LONG}")
+    return value
 
 
 def manifest(*parts: str, kind: str = "Job") -> Manifest:

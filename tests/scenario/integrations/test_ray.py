@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.scenario.cluster.containers import read
 from tests.scenario.cluster.harness import Cluster
 from tests.scenario.integrations import operators
 from tests.scenario.integrations.support import (
     amounts,
+    cpus,
     create,
     create_all,
     define,
@@ -18,6 +17,7 @@ from tests.scenario.integrations.support import (
     kind_of,
     manifest,
     running,
+    starts_as_a_whole,
     unhurried,
 )
 from volcanoio.model import kinds
@@ -88,18 +88,8 @@ async def test_with_autoscaling_the_gang_is_the_least_number_and_later_workers_j
         await group(c, "ray-cluster-a-pg", lambda one: one.status.running == 3, "has grown")
 
 
-async def test_topology_and_sub_groups_are_kept_in_the_pod_group() -> None:
+async def test_the_topology_of_the_labels_is_that_of_the_group() -> None:
     labels = {"volcano.sh/network-topology-mode": "soft", "volcano.sh/network-topology-highest-tier-allowed": "2"}
-    hosts: list[dict[str, Any]] = [
-        {
-            "name": role,
-            "subGroupSize": 1,
-            "minSubGroups": count,
-            "labelSelector": {"matchLabels": {"ray.io/group": role}},
-            "matchLabelKeys": [key],
-        }
-        for role, count, key in (("headgroup", 1, "ray.io/group"), ("workers", 2, "ray.io/worker-group-replica-index"))
-    ]
     async with unhurried() as c:
         await define(c, ray_cluster("any"))
         await create_all(c, "kuberay", "queue.yaml")
@@ -107,8 +97,18 @@ async def test_topology_and_sub_groups_are_kept_in_the_pod_group() -> None:
         await running(c, 3, **{"ray.io/cluster": "cluster-a"})
         stored = await read(c, kinds.POD_GROUP, "ray-cluster-a-pg")
         assert stored["spec"]["networkTopology"] == {"mode": "soft", "highestTierAllowed": 2}
-        stored["spec"]["subGroupPolicy"] = hosts
-        assert (await operators.update(c, stored))["spec"]["subGroupPolicy"] == hosts
+
+
+async def test_with_multi_host_indexing_each_replica_is_a_sub_group_and_all_start_together() -> None:
+    async def start(c: Cluster) -> None:
+        await operators.kuberay_cluster(c, await create(c, ray_cluster("cluster-a")), multi_host=True)
+
+    async with unhurried(**cpus(3)) as c:
+        await define(c, ray_cluster("any"))
+        await create_all(c, "kuberay", "queue.yaml")
+        await starts_as_a_whole(c, lambda: start(c), "ray-cluster-a-pg", 3)
+        policy = (await read(c, kinds.POD_GROUP, "ray-cluster-a-pg"))["spec"]["subGroupPolicy"]
+        assert [(each["name"], each["minSubGroups"]) for each in policy] == [("headgroup", 1), ("workers", 2)]
 
 
 async def test_a_ray_job_reserves_room_for_its_submitter_and_ends_with_an_empty_group() -> None:

@@ -15,7 +15,9 @@ from tests.scenario.integrations.support import (
     cpus,
     create,
     create_all,
+    example,
     group,
+    is_unschedulable,
     manifest,
     manifests,
     starts_as_a_whole,
@@ -59,7 +61,7 @@ async def test_tensorflow_makes_its_configuration_of_the_host_files(tmp_path: Pa
     job = "tensorflow-dist-mnist"
     hosts = {"ps": [f"{job}-ps-0.{job}:2222"], "worker": [f"{job}-worker-{n}.{job}:2222" for n in range(2)]}
     async with unhurried() as c:
-        await c.example("02-tensorflow-dist-mnist.yaml")
+        await example(c, "02-tensorflow-dist-mnist.yaml")
         await c.job(job, "Running")
         for role, index in (("ps", 0), ("worker", 0), ("worker", 1)):
             pod, stubs = f"{role}-{index}", {"python": 'printf %s "$TF_CONFIG"'}
@@ -82,6 +84,17 @@ async def test_the_tensorflow_plugin_knows_four_roles_and_the_evaluator_waits_fo
         placed = [pod.metadata.name for pod in await c.pods(job) if pod.spec.node_name]
         assert f"{job}-evaluator-0" not in placed
         await completed(c, job)
+
+
+async def test_an_optional_role_of_the_same_priority_takes_the_room_of_a_needed_one() -> None:
+    """Recorded, as in Volcano: pods are placed by priority and name, not those first that the minimum needs."""
+    job = manifest("tensorflow", "all-roles.yaml")
+    del job["spec"]["tasks"][3]["template"]["spec"]["priorityClassName"]
+    async with unhurried(**cpus(4)) as c:
+        await create(c, job)
+        waiting = await group(c, "tensorflow-roles-", is_unschedulable, "waits, though its gang of four would fit")
+        assert "1 Unschedulable, 4 Schedulable" in waiting.status.conditions[-1].message
+        assert not [pod for pod in await c.pods("tensorflow-roles-") if pod.spec.node_name]
 
 
 async def test_the_tensorflow_plugin_leaves_a_job_of_one_pod_alone() -> None:
@@ -114,7 +127,7 @@ async def test_torchrun_finds_its_master_and_the_rank_of_its_node(tmp_path: Path
 
 async def test_pytorch_gives_every_pod_its_rank() -> None:
     async with unhurried() as c:
-        await c.example("09-pytorch.yaml")
+        await example(c, "09-pytorch.yaml")
         await c.job("pytorch", "Running")
         for pod, rank in (("master-0", "0"), ("worker-0", "1"), ("worker-1", "2")):
             seen = await environment(c, f"pytorch-{pod}")
@@ -154,7 +167,7 @@ async def test_the_mpi_master_comes_when_its_workers_run(tmp_path: Path) -> None
 
 async def test_the_mpi_plugin_lists_the_workers_and_wants_a_master() -> None:
     async with unhurried() as c:
-        await c.example("11-mpi.yaml")
+        await example(c, "11-mpi.yaml")
         await c.job("mpi", "Running")
         assert (await environment(c, "mpi-master-0"))["MPI_HOST"] == "mpi-worker-0.mpi,mpi-worker-1.mpi"
         job = manifest("mpi", "workers-first.yaml")
@@ -197,7 +210,7 @@ async def test_mindspore_on_ascend_gets_the_ranks_of_its_pods() -> None:
 
 async def test_mindspore_on_cpus_starts_with_the_pods_that_fit() -> None:
     async with unhurried(**cpus(3)) as c:
-        await c.example("03-mindspore.yaml")
+        await example(c, "03-mindspore.yaml")
         found = await group(c, "mindspore-cpu-", lambda one: one.status.running == 3, "runs with three")
         assert found.spec.min_member == 1
         done = await completed(c, "mindspore-cpu")
@@ -248,7 +261,7 @@ async def test_mxnet_finds_its_scheduler_by_name() -> None:
 
 async def test_ray_starts_its_head_and_workers() -> None:
     async with unhurried() as c:
-        await c.example("12-ray.yaml")
+        await example(c, "12-ray.yaml")
         running = await c.job("ray", "Running")
         assert running.spec.min_available == 3
         head, worker = [

@@ -15,6 +15,7 @@ from tests.scenario.cluster.containers import read
 from tests.scenario.cluster.harness import Cluster
 from tests.scenario.integrations import operators
 from tests.scenario.integrations.support import (
+    LONG,
     cpus,
     create_all,
     define,
@@ -81,7 +82,7 @@ async def test_argo_sees_a_job_that_fails() -> None:
     async with unhurried() as c:
         workflow = await submitted(c, "job-step.yaml")
         step = template(workflow, "gang")
-        failing = step["resource"]["manifest"].replace("run-duration: 30s", 'exit-code: "3"')
+        failing = step["resource"]["manifest"].replace(f"run-duration: {LONG}", 'exit-code: "3"')
         failing = failing.replace("event: TaskCompleted\n", "event: PodFailed\n").replace("CompleteJob", "AbortJob")
         step["resource"]["manifest"] = failing
         job = await operators.argo_create(c, workflow, step, {})
