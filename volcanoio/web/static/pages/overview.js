@@ -32,7 +32,7 @@ export function overviewPage(context) {
     }
   }
   loadTrend();
-  const timer = setInterval(loadTrend, 10_000);
+  const timer = setInterval(loadTrend, session.charts ? 60_000 : 10_000); // a new drawing ends a zoom
   context.left.addEventListener("abort", () => clearInterval(timer));
 
   return {
