@@ -199,6 +199,7 @@ class Page:
     async def _feed(self, request: web.Request) -> tuple[Viewer, Feed]:
         viewer = await self._viewer(request)
         namespace = checked_name("namespace", request.query.get("within", ""), required=False)
+        await self._viewers.running.wait()
         return viewer, await viewer.feed(namespace, self._viewers.tasks)
 
     # -- the page
@@ -505,7 +506,7 @@ async def serving_page(viewers: Viewers, address: Address, options: PageOptions)
             msg = f"cannot serve the page at {host}:{port}: {reason}; choose another port, or 0 for any"
             raise PageError(msg) from None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(viewers.run)
+            await tasks.start(viewers.run)
             name = f"[{host}]" if ":" in host else host
             fragment = f"/#key={viewers.key}" if viewers.key else "/"
             yield f"{'https' if tls else 'http'}://{name}:{runner.addresses[0][1]}{fragment}"

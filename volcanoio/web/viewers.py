@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import anyio
 import msgspec
 import structlog
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, Unauthorized, check
@@ -211,16 +211,21 @@ class Viewers:
         self._connect = connect
         self._by_token: dict[str, Viewer] = {}
         self._seen: dict[str, float] = {}
+        self.running = anyio.Event()
+        """Set once `run` has begun."""
         self.tasks: TaskGroup
+        """Where feeds run."""
 
     @property
     def uses_tokens(self) -> bool:
         """Whether each user has credentials of its own."""
         return self._own is None
 
-    async def run(self) -> None:
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run the feeds of all users, and end those without readers."""
         async with anyio.create_task_group() as self.tasks:
+            self.running.set()
+            task_status.started()
             try:
                 while True:
                     await anyio.sleep(_SWEEP_SECONDS)
