@@ -10,7 +10,7 @@ PARALLEL := -n 3 --dist worksteal
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients format crds rbac deploy metrics flags codes diagrams docs wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients web-tools format crds rbac deploy metrics flags codes diagrams docs wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -80,6 +80,9 @@ real-apiserver:  ## Build etcd, kube-apiserver and kube-controller-manager (need
 
 go-clients:  ## Build the Go clients and the Helm that the tests run (needs Go; once; minutes)
 	@$(PYTHON) -m tests.goclient.building
+
+web-tools:  ## Install playwright-core and the TypeScript compiler for the tests of the page (needs npm; once)
+	@$(PYTHON) -m tests.webpage.tools
 
 contract-real: $(VENV)/.dev  ## The contract tests against a real control plane, and our admission on it
 	@$(BIN)/python -m tests.realcluster.contract

@@ -229,6 +229,25 @@ def test_network_policies_open_the_ports_of_the_components() -> None:
     }
 
 
+def test_the_web_page_has_no_rights_and_no_token() -> None:
+    assert not any("web" in one["metadata"]["name"] for one in manifests() if one["kind"] != "Secret")
+    found = manifests("web.enabled=true", "web.allowedHosts={volcano.example.com}", "web.tlsSecret=page")
+    bound = [subject["name"] for one in found for subject in one.get("subjects") or ()]
+    assert "volcano-web" in of("ServiceAccount", found)
+    assert "volcano-web" not in bound
+    pod = of("Deployment", found)["volcano-web"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    (container,) = pod["containers"]
+    assert {"--auth=token", "--allowed-host=volcano.example.com"} <= set(container["args"])
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+    (port,) = of("Service", found)["volcano-web"]["spec"]["ports"]
+    assert port == {"name": "web", "port": 443, "targetPort": "web"}
+    kubeconfig = yaml.safe_load(of("ConfigMap", found)["volcano-web"]["data"]["kubeconfig"])
+    assert "users" not in kubeconfig
+    assert "volcano-web" in of("NetworkPolicy", manifests("web.enabled=true", "networkPolicy.enabled=true"))
+
+
 def test_monitoring_selects_the_services_of_the_release() -> None:
     found = manifests("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "grafanaDashboards.enabled=true")
     services = of("Service", found).values()

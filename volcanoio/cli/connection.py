@@ -1,7 +1,6 @@
 """Connections of commands to an API server, with its errors as command errors.
 
-`cluster_of` is for commands that are declared with `output.on_cluster`. `send_command` creates the Command objects by
-which jobs are suspended and resumed and queues opened and closed.
+`cluster_of` is for commands that are declared with `output.on_cluster`.
 """
 
 import os
@@ -20,9 +19,8 @@ from volcanoio.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotF
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import ConfigError, Connection, environment_paths, from_files, in_cluster
 from volcanoio.kube.transport import NoCredentials, TransportError
-from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
-from volcanoio.model.kinds import Kind, owner_reference
+from volcanoio.model.kinds import Kind
 
 LOCAL = Path(".volcanoio") / "kubeconfig"
 _UNAUTHORIZED = (
@@ -94,7 +92,7 @@ async def cluster_of(target: Target) -> AsyncIterator[Cluster]:
     """Connect to the cluster of these options; API errors in the block become CommandErrors."""
     if target.as_groups and not target.as_user:
         raise UsageError("--as-group: a group needs a user to act as; add --as USER")
-    connection = await _connection(target.kubeconfig, target.context)
+    connection = await found_connection(target.kubeconfig, target.context)
     if target.as_user:
         headers = (("Impersonate-User", target.as_user), *(("Impersonate-Group", each) for each in target.as_groups))
         connection = replace(connection, headers=headers)
@@ -115,7 +113,7 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
     """
     if master and not master.startswith(("http://", "https://")):
         raise CommandError(f'--master: "{master}" is not an http(s) URL; write for instance https://127.0.0.1:6443')
-    connection = await _connection(kubeconfig)
+    connection = await found_connection(kubeconfig)
     transport = HttpTransport(replace(connection, server=master) if master else connection, warn=_print_warning)
     try:
         yield Client(transport)
@@ -123,8 +121,11 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
         await transport.aclose()
 
 
-async def _connection(kubeconfig: Path | None, context: str = "") -> Connection:
-    """Return the settings of a connection. Raises CommandError."""
+async def found_connection(kubeconfig: Path | None, context: str = "") -> Connection:
+    """Return the connection of a kubeconfig, in a pod without one that of its service account.
+
+    Raises CommandError if there is no configuration.
+    """
     paths = find_kubeconfigs(kubeconfig)
     exists = any(map(_exists, paths))
     is_pod = kubeconfig is None and not exists and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
@@ -173,24 +174,3 @@ def _command_error(error: BaseException) -> CommandError | None:
         text = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
         return CommandError(text, ExitCode.UNREACHABLE)
     return None
-
-
-async def send_command(client: Client, kind: Kind, target: ApiObject, action: str, namespace: str) -> None:
-    """Create a Command that requests `action` on the target; the controller deletes it once it has read it."""
-    meta = target.metadata
-    reference = owner_reference(kind, target)
-    owners = [reference] if not kind.namespaced or namespace == meta.namespace else []
-    await client.create(
-        kinds.COMMAND,
-        {
-            "apiVersion": kinds.COMMAND.api_version,
-            "kind": "Command",
-            "metadata": {
-                "generateName": f"{meta.name}-{action.lower()}-",
-                "namespace": namespace,
-                "ownerReferences": owners,
-            },
-            "action": action,
-            "target": reference,
-        },
-    )

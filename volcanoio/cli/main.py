@@ -499,6 +499,10 @@ _cluster_options = options(*_CLUSTER_OPTIONS)
     default=0,
     help="Port on 127.0.0.1; 0 uses that of the last start if it is free, else any free one.",
 )
+@click.option("--web/--no-web", default=True, help="Serve the web page on 127.0.0.1.")
+@click.option(
+    "--web-port", type=click.IntRange(0, 65535), default=8088, help="Port of the web page; any other if it is in use."
+)
 @click.option("--run", is_flag=True, help="Run the pods' commands as processes on this machine.")
 @click.option(
     "--run-image",
@@ -534,6 +538,39 @@ def hollow_nodes(**given: Any) -> int:
     from volcanoio.cli.serving import run_hollow_nodes
 
     return run_hollow_nodes(**given)
+
+
+@volcanoio.command("web", short_help="Serve the web page of a cluster until Ctrl-C.")
+@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
+@click.option("--address", default="127.0.0.1", help="Address to listen on; others than loopback need --auth=token.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8088, help="Port; 0 uses any free one.")
+@click.option(
+    "--auth",
+    type=click.Choice(["kubeconfig", "token"]),
+    default="kubeconfig",
+    help="With whose rights the page acts: those of the kubeconfig's user, or of each viewer's own bearer token.",
+)
+@click.option(
+    "--allowed-host",
+    "hosts",
+    multiple=True,
+    help="Host name under which the page may be opened; all with --auth=token.",
+)
+@click.option("--tls-cert-file", type=_PATH, help="Certificate; without one the page is served by HTTP.")
+@click.option("--tls-private-key-file", type=_PATH, help="Key of the certificate.")
+@click.option("--journal", type=_PATH, help="Journal of the scheduler (--journal), for the page of the past.")
+@click.option("--conf", "conf", type=_INPUT, help="The scheduler's configuration, for `why`; else the cluster's.")
+@click.option("-v", "--verbose", count=True, show_default=False, help="Log more; twice for debugging.")
+def web_page(**given: Any) -> int:
+    """Serve the web page of a cluster until Ctrl-C: overview, jobs, queues, nodes, the past.
+
+    It shows and does what the user may. On loopback that is the user of the kubeconfig, and the printed link contains a
+    key. With --auth=token each viewer signs in with a token of the cluster (or a proxy adds it), and this process has
+    no rights.
+    """
+    from volcanoio.cli.serving import run_web
+
+    return run_web(**given)
 
 
 _NAMESPACE = click.option("--namespace", "-n", default="volcano-system", help="Namespace of the components.")

@@ -1,4 +1,4 @@
-"""Commands that run until a signal ends them: `volcanoio up` and `volcanoio hollow-nodes`.
+"""Commands that run until a signal ends them: `volcanoio up`, `volcanoio web` and `volcanoio hollow-nodes`.
 
 SIGINT, SIGTERM and SIGHUP end them; SIGHUP stays ignored if it was, as under nohup. Logs go to stderr.
 """
@@ -6,23 +6,38 @@ SIGINT, SIGTERM and SIGHUP end them; SIGHUP stays ignored if it was, as under no
 import getpass
 import shlex
 import signal
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from volcanoio.cli.componentflags import SchedulerFlags, set_up_logs
-from volcanoio.cli.connection import connected, reporting_api_errors
+from volcanoio.cli.connection import connected, found_connection, reporting_api_errors
+from volcanoio.cli.offline.state_source import text_of
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command, sole_error
 from volcanoio.compose.hollow import HollowOptions, MissingPermissionsError, check_permissions, hollow_fleet
+from volcanoio.compose.live.reading import configuration_at, installed_configuration
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
+from volcanoio.compose.simulate import SimulateOptions
+from volcanoio.engine.scheduling.cluster.state import StateOptions
+from volcanoio.kube.client import Client
+from volcanoio.kube.credentials.sources import StaticCredentials
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.kube.kubeconfig import Connection, anonymous
 from volcanoio.kube.transport import Transport
+from volcanoio.model.documents import read_text
 from volcanoio.runtime import logs
 from volcanoio.runtime.endpoints import EndpointError, Health, serving
+from volcanoio.runtime.loading.configmap_source import ConfigMapKey
+from volcanoio.web.app import LOOPBACK, Address, PageError, PageOptions, serving_page
+from volcanoio.web.viewers import Viewers
 
 _LEVELS = ("warning", "info", "debug")
 """Log level by number of -v flags."""
@@ -64,6 +79,7 @@ async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
 
 def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
     """Start the cluster, print the ready line, and wait for SIGINT, SIGTERM or SIGHUP."""
+    web_port = given.pop("web_port") if given.pop("web") else None
     flags = SchedulerFlags.take(given)
     given |= {
         "default_queue": flags.default_queue,
@@ -76,14 +92,16 @@ def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -
         print(f"note: {note}", file=sys.stderr)
     if options.run:
         print(_RUN_WARNING.format(user=getpass.getuser()), file=sys.stderr)
-    return anyio.run(_up, options)
+    return anyio.run(_up, options, web_port)
 
 
-async def _up(options: LocalOptions) -> int:
+async def _up(options: LocalOptions, web_port: int | None) -> int:
     with anyio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
-        async with started(options) as cluster:
-            print(f"ready server={cluster.server} kubeconfig={cluster.kubeconfig}", flush=True)
-            _hint(cluster.kubeconfig)
+        async with started(options) as cluster, AsyncExitStack() as stack:
+            page = "" if web_port is None else await stack.enter_async_context(_local_page(cluster, web_port))
+            address = f" web={page}" if page else ""
+            print(f"ready server={cluster.server} kubeconfig={cluster.kubeconfig}{address}", flush=True)
+            _hint(cluster.kubeconfig, page)
             async for _ in signals:
                 with suppress(OSError):  # the terminal may be gone
                     print("stopping", file=sys.stderr)
@@ -91,11 +109,110 @@ async def _up(options: LocalOptions) -> int:
     return ExitCode.OK
 
 
-def _hint(kubeconfig: Path) -> None:
+@asynccontextmanager
+async def _local_page(cluster: LocalCluster, port: int) -> AsyncIterator[str]:
+    """Serve the page of a local cluster; yields its URL. Raises CommandError."""
+    given = cluster.options
+    state = StateOptions(
+        scheduler_names=frozenset(given.scheduler_name),
+        default_queue=given.default_queue,
+        feature_gates=given.feature_gates,
+        scope=given.scope,
+    )
+    options = PageOptions(
+        scheduler=SimulateOptions(files=(), state=state, period=given.schedule_period, plugins_dirs=given.plugins_dir),
+        configuration=partial(_configuration_of, given.scheduler_conf),
+        now=cluster.clock.now,
+        rate=cluster.clock.rate,
+        journal=given.journal,
+    )
+    try:
+        viewers = Viewers(own=cluster.transport, now=cluster.clock.now)
+        async with serving_page(viewers, Address("127.0.0.1", port, any_port=True), options) as url:
+            yield url
+    except PageError as error:
+        raise UsageError(f"--web-port: {error}") from None
+
+
+async def _configuration_of(source: Path | ConfigMapKey | None, client: Client) -> tuple[str | None, list[str]]:
+    """Return the configuration that a file or ConfigMap has now, and notes; None for the default one."""
+    if isinstance(source, ConfigMapKey):
+        return await configuration_at(client, *source)
+    try:
+        return (None if source is None else read_text(source)), []
+    except (OSError, UnicodeDecodeError) as error:
+        return None, [f"{source} cannot be read ({error}): Volcano's default configuration is used"]
+
+
+def run_web(*, address: str, auth: str, hosts: tuple[str, ...], **given: Any) -> int:
+    """Serve the page of a cluster until SIGINT, SIGTERM or SIGHUP; raises CommandError."""
+    logs.set_up(form="console", level=_LEVELS[min(given["verbose"], len(_LEVELS) - 1)])
+    if auth == "kubeconfig" and address not in LOOPBACK:
+        raise UsageError(
+            f"--address: with the rights of the kubeconfig the page is served on loopback only, not at {address}; "
+            "leave it out, or use --auth=token, with which each viewer shows a token of its own"
+        )
+    configuration = text_of(given["conf"])
+    options = PageOptions(
+        hosts=frozenset(hosts) | LOOPBACK if hosts or auth == "kubeconfig" else frozenset(),
+        configuration=installed_configuration if configuration is None else partial(_fixed, configuration),
+        journal=given["journal"],
+    )
+    tls = _server_tls(given["tls_cert_file"], given["tls_private_key_file"])
+    return anyio.run(_web, given["kubeconfig"], Address(address, given["port"], tls=tls), auth, options)
+
+
+async def _fixed(configuration: str, client: Client) -> tuple[str | None, list[str]]:
+    del client
+    return configuration, []
+
+
+def _server_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Return the server's TLS context, None without a certificate. Raises UsageError."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError("--tls-cert-file and --tls-private-key-file belong together; one is missing")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--tls-cert-file: {certificate} and {key} cannot be used: {error}; give PEM files") from None
+    return context
+
+
+async def _web(kubeconfig: Path | None, address: Address, auth: str, options: PageOptions) -> int:
+    with anyio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
+        async with AsyncExitStack() as stack:
+            if auth == "kubeconfig":
+                client = await stack.enter_async_context(connected(kubeconfig))
+                viewers = Viewers(own=client.transport)
+            else:
+                connection = anonymous(await found_connection(kubeconfig))
+                viewers = Viewers(connect=partial(_transport_of, connection))
+            try:
+                url = await stack.enter_async_context(serving_page(viewers, address, options))
+            except PageError as error:
+                raise UsageError(error) from None
+            print(f"ready web={url}", flush=True)
+            async for _ in signals:
+                with suppress(OSError):  # the terminal may be gone
+                    print("stopping", file=sys.stderr)
+                break
+    return ExitCode.OK
+
+
+def _transport_of(connection: Connection, authorization: str) -> Transport:
+    """Return a transport with the credentials of one viewer."""
+    return HttpTransport(replace(connection, credentials=StaticCredentials(authorization)), connections=8)
+
+
+def _hint(kubeconfig: Path, page: str) -> None:
     if sys.stderr.isatty():
         vcctl = runnable_command("vcctl")
         print(
-            f"\nIn another terminal:\n  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}\n"
+            (f"\nWeb page: {page}\n" if page else "")
+            + f"\nIn another terminal:\n  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}\n"
             f"  {vcctl} job run -N hello -r 3 -m 3\n  {vcctl} job list\nCtrl-C stops.",
             file=sys.stderr,
         )

@@ -29,7 +29,6 @@ from volcanoio.kube.requests import DeleteOptions
 from volcanoio.model import kinds
 from volcanoio.model.batch import FINISHED_PHASES, Job, JobAction, JobPhase
 from volcanoio.model.core import ContainerStateTerminated, Event, Pod
-from volcanoio.model.kinds import owner_reference
 from volcanoio.model.times import epoch
 
 FINISHED: Final = "Finished"
@@ -286,14 +285,9 @@ class AsyncJob:
 
     async def _command(self, action: JobAction) -> None:
         """Request an action of the controllers, as vcctl does."""
-        reference = owner_reference(kinds.JOB, await self._read())
-        metadata = {
-            "generateName": f"{self.name}-{action.lower()}-",
-            "namespace": self.namespace,
-            "ownerReferences": [reference],
-        }
+        job = await self._read()
         async with self._cluster.requests(self.name) as client:
-            await client.create(kinds.COMMAND, {"metadata": metadata, "action": action, "target": reference})
+            await client.command(kinds.JOB, job, action, self.namespace)
 
     async def _lateness(self, seconds: float) -> Timeout:
         """Return the error of a job that did not get there within so many seconds."""

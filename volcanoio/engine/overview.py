@@ -159,7 +159,7 @@ class Overview:
         """Keys of pods by uid, for each job."""
         self._pods_on: dict[str, dict[str, str]] = {}
         self._jobs_in: dict[str, set[str]] = {}
-        self._usage: Mapping[str, Amounts] = {}
+        self._usage: Mapping[str, Amounts] | None = None
         self._dirty = _Dirty(set(), set(), set())
 
     def fold(self, events: Iterable[Event]) -> None:
@@ -189,7 +189,7 @@ class Overview:
     def take_changes(self) -> Changes:
         """Return the rows that changed since the last call."""
         dirty, self._dirty = self._dirty, _Dirty(set(), set(), set())
-        if self._usage:
+        if self._usage is not None:
             self._fill_usage(dirty)
         for name in dirty.queues:
             self._sum_queue(name)
@@ -199,7 +199,7 @@ class Overview:
 
     def snapshot(self) -> Changes:
         """Return all rows; changes that were not taken yet stay so."""
-        if self._usage:
+        if self._usage is not None:
             self._fill_usage(self._dirty)
         for name in self._dirty.queues:
             self._sum_queue(name)
@@ -255,14 +255,16 @@ class Overview:
             return
         row = self._row(key, meta.namespace)
         before = row.queue
+        _clear(row)
         if group is not None:
             _describe_group(row, group)
         if job is not None:
             _describe_job(row, job)
         elif group is not None:
             row.created = epoch_or_none(group.metadata.creation_timestamp)
-            row.min_available, row.replicas = group.spec.min_member, max(group.spec.min_member, len(self.pods_of(key)))
+            row.min_available = group.spec.min_member
             row.phase = group.status.phase or "Pending"
+        self._count_replicas(key, row)
         self._move(key, before, row.queue)
 
     def _row(self, key: str, namespace: str) -> JobRow:
@@ -270,6 +272,10 @@ class Overview:
             kind = "PodGroup" if key.count("/") > 1 else "Job"
             row = self._jobs[key] = JobRow(namespace=namespace, name=key.rpartition("/")[2], kind=kind)
         return row
+
+    def _count_replicas(self, key: str, row: JobRow) -> None:
+        if key not in self._job_objects:  # otherwise its tasks have the number
+            row.replicas = max(row.min_available, len(self._pods_of.get(key, ())))
 
     def _move(self, key: str, before: str, after: str) -> None:
         """Count a job in another queue."""
@@ -321,8 +327,7 @@ class Overview:
                 row.requested = _sum(row.requested, pod.requests, times)
             elif pod.state == "pending":
                 row.waiting = _sum(row.waiting, pod.requests, times)
-            if row.kind == "PodGroup":
-                row.replicas = max(row.min_available, len(self.pods_of(pod.job)))
+            self._count_replicas(pod.job, row)
             self._dirty.jobs.add(pod.job)
             if row.queue:
                 self._dirty.queues.add(row.queue)
@@ -388,10 +393,11 @@ class Overview:
 
     def _fill_usage(self, dirty: _Dirty) -> None:
         """Set what the pods of changed jobs and nodes use."""
+        usage = self._usage or {}
         for rows, pods, keys in ((self._jobs, self._pods_of, dirty.jobs), (self._nodes, self._pods_on, dirty.nodes)):
             for key in keys:
-                if (row := rows.get(key)) is not None:  # type: ignore[attr-defined]
-                    found = [self._usage[pod] for pod in pods.get(key, {}).values() if pod in self._usage]
+                if (row := rows.get(key)) is not None:
+                    found = [usage[pod] for pod in pods.get(key, {}).values() if pod in usage]
                     row.used = None if not found else _total(found)
 
 
@@ -427,6 +433,14 @@ def _register(index: dict[str, dict[str, str]], where: str, uid: str, key: str, 
 
 def _is_ours(reference: object) -> bool:
     return getattr(reference, "api_version", "").startswith(kinds.JOB.group)
+
+
+def _clear(row: JobRow) -> None:
+    """Reset the fields that come from the Job and its PodGroup."""
+    row.queue = row.phase = row.reason = row.message = row.group = row.group_phase = row.priority_class = ""
+    row.min_available = row.replicas = 0
+    row.created = row.started = row.ended = None
+    row.min_resources = {}
 
 
 def _describe_group(row: JobRow, group: PodGroup) -> None:

@@ -13,8 +13,9 @@ from volcanoio.kube.decoding import ObjectDecoder
 from volcanoio.kube.errors import Status, check, error_from_status, error_of
 from volcanoio.kube.requests import DELETE, PATCH, DeleteOptions, PatchOptions, Request
 from volcanoio.kube.transport import Response, StreamRefused, Transport
+from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
-from volcanoio.model.kinds import Kind
+from volcanoio.model.kinds import Kind, owner_reference
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
@@ -78,6 +79,26 @@ class Client:
     async def delete(self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions = DELETE) -> Manifest:
         """Delete an object; returns the object while it terminates, else a Status. Raises NotFound, Conflict."""
         return _manifest(await self._send(requests.delete(kind, namespace, name, options)))
+
+    async def command(self, kind: Kind, target: ApiObject, action: str, namespace: str) -> None:
+        """Create a Command that requests `action` on a Job or Queue; the controller deletes it once it has read it."""
+        meta = target.metadata
+        reference = owner_reference(kind, target)
+        owners = [reference] if not kind.namespaced or namespace == meta.namespace else []
+        await self.create(
+            kinds.COMMAND,
+            {
+                "apiVersion": kinds.COMMAND.api_version,
+                "kind": "Command",
+                "metadata": {
+                    "generateName": f"{meta.name}-{action.lower()}-",
+                    "namespace": namespace,
+                    "ownerReferences": owners,
+                },
+                "action": action,
+                "target": reference,
+            },
+        )
 
     @asynccontextmanager
     async def watch(  # noqa: PLR0913 - the parameters of the request

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any, NamedTuple
@@ -78,6 +78,10 @@ class ClientTls:
                 with suppress(ConfigError, ssl.SSLError, UnicodeDecodeError):  # the files are being replaced
                     self._update()
             return self._context
+
+    def without_certificate(self) -> ClientTls:
+        """Return the same settings without the client's certificate."""
+        return ClientTls(lambda: _Pems(self._read().authority), insecure=self._insecure, now=self._now)
 
     def _update(self) -> None:
         pems = self._read()
@@ -262,6 +266,12 @@ async def from_files(paths: Sequence[Path], *, context: str = "") -> Connection:
         cluster.server.rstrip("/"), tls, credentials, chosen.namespace,
         cluster.proxy_url, cluster.tls_server_name, headers,
     )  # fmt: skip
+
+
+def anonymous(connection: Connection) -> Connection:
+    """Return a connection to the same server without any credentials: no token, certificate or impersonation."""
+    tls = connection.ssl.without_certificate() if isinstance(connection.ssl, ClientTls) else connection.ssl
+    return replace(connection, credentials=StaticCredentials(), headers=(), ssl=tls)
 
 
 def _client_tls(path: Path, read: Callable[[], _Pems], *, insecure: bool = False) -> ClientTls:

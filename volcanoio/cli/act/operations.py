@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from volcanoio.cli.connection import Cluster, reporting_api_errors, send_command
+from volcanoio.cli.connection import Cluster, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
 from volcanoio.engine.jobs.state.transitions import transition_for
 from volcanoio.engine.jobs.status.phases import current_phase
@@ -67,7 +67,7 @@ async def command_jobs(cluster: Cluster, jobs: Iterable[str], verb: Verb) -> int
             return f"job {name} is {phase}; nothing changed"
         if transition_for(phase, verb.action) is None:
             raise CommandError(_refusal(name, phase, verb))
-        await send_command(cluster.client, kinds.JOB, job, verb.action, job.metadata.namespace)
+        await cluster.client.command(kinds.JOB, job, verb.action, job.metadata.namespace)
         return f"job {name} is being {verb.done}; it was {phase}"
 
     return await for_each(jobs, act)
@@ -169,7 +169,7 @@ async def command_queues(cluster: Cluster, queues: Iterable[str], action: QueueA
         state = queue.status.state
         if is_satisfied(state, action):
             return f"queue {name} is {state}; nothing changed"
-        await send_command(cluster.client, kinds.QUEUE, queue, action, "default")
+        await cluster.client.command(kinds.QUEUE, queue, action, "default")
         parent = await closed_parent(cluster.client, queue) if action is QueueAction.OPEN else ""
         hint = f"; it opens once its parent {parent} is open: volcanoio queue open {parent}" if parent else ""
         return f"queue {name} is being {done}; it was {state or 'without a state'}{hint}"

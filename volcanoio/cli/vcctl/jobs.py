@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from volcanoio.cli.connection import reporting_api_errors, send_command
+from volcanoio.cli.connection import reporting_api_errors
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row, note
 from volcanoio.engine.jobs.state.transitions import transition_for
@@ -440,7 +440,7 @@ async def _send_action(client: Client, namespace: str, name: str, action: JobAct
         if transition_for(phase, action) is None:
             note(f"job {name} is {phase} and cannot be {done}; nothing changed")
             return
-        await send_command(client, kinds.JOB, job, action, namespace)
+        await client.command(kinds.JOB, job, action, namespace)
     note(f"job {name} is being {done}; it was {phase}")
 
 

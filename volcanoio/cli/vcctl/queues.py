@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from volcanoio.cli.act.operations import closed_parent
-from volcanoio.cli.connection import reporting_api_errors, send_command
+from volcanoio.cli.connection import reporting_api_errors
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row, note
 from volcanoio.engine.queues.transitions import ROOT_CLOSE_MESSAGE, QueueAction, is_satisfied
@@ -126,7 +126,7 @@ async def _command(client: Client, name: str, action: QueueAction, done: str) ->
         if is_satisfied(state, action):
             note(f"queue {name} is {state}; nothing changed")
             return
-        await send_command(client, kinds.QUEUE, queue, action, "default")
+        await client.command(kinds.QUEUE, queue, action, "default")
         parent = await closed_parent(client, queue) if action is QueueAction.OPEN else ""
     note(f"queue {name} is being {done}; it was {state or 'without a state'}")
     if parent:

@@ -24,14 +24,19 @@ class MissingRightsError(Exception):
 
 async def installed_configuration(client: Client) -> tuple[str | None, list[str]]:
     """Return the configuration of the installed scheduler, None for the default one, and a note if it is that."""
+    return await configuration_at(client, NAMESPACE, CONFIG_MAP, KEY)
+
+
+async def configuration_at(client: Client, namespace: str, name: str, key: str) -> tuple[str | None, list[str]]:
+    """Return the configuration in a ConfigMap; None and a note where there is none."""
     try:
-        found = await client.get(kinds.CONFIG_MAP, CONFIG_MAP, NAMESPACE)
+        found = await client.get(kinds.CONFIG_MAP, name, namespace)
         assert isinstance(found, ConfigMap)
-        return found.data[KEY], []
+        return found.data[key], []
     except (NotFound, KeyError):
-        problem = f"no ConfigMap {NAMESPACE}/{CONFIG_MAP} with {KEY} here"
+        problem = f"no ConfigMap {namespace}/{name} with {key} here"
     except Forbidden:
-        problem = f"you may not read ConfigMap {NAMESPACE}/{CONFIG_MAP}"
+        problem = f"you may not read ConfigMap {namespace}/{name}"
     return None, [f"{problem}: Volcano's default configuration is used; name another with --conf"]
 
 

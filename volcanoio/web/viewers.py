@@ -1,0 +1,296 @@
+"""Viewers of the page, and what each of them may do, as the API server answers.
+
+Every request to the API server is made with the viewer's own credentials, also the watches of a feed. On loopback there
+is one viewer: the user of the kubeconfig. In a cluster each bearer token is a viewer, and the process has no rights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import anyio
+import msgspec
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import ApiError, Unauthorized, check
+from volcanoio.kube.requests import Request
+from volcanoio.kube.transport import Transport, TransportError
+from volcanoio.model.kinds import Kind
+from volcanoio.web.feed import KINDS, Feed
+
+MOST_VIEWERS = 64
+"""Viewers with a feed at a time; each keeps what it may see in memory."""
+RIGHT_SECONDS = 30.0
+"""Seconds for which an answered right is used."""
+IDLE_SECONDS = 90.0
+"""Seconds after its last reader after which a feed ends."""
+_SWEEP_SECONDS = 15.0
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_log = structlog.get_logger(__name__)
+
+
+class TooManyViewersError(Exception):
+    """No further viewer can be served now; the message contains the next step."""
+
+    def __init__(self) -> None:
+        super().__init__(f"{MOST_VIEWERS} users are served already; try again in {IDLE_SECONDS:.0f} s")
+
+
+class _ReviewStatus(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
+
+
+class _UserInfo(msgspec.Struct):
+    username: str = ""
+
+
+class _SelfStatus(msgspec.Struct, rename="camel"):
+    user_info: _UserInfo = msgspec.field(default_factory=_UserInfo)
+
+
+class _SelfReview(msgspec.Struct):
+    status: _SelfStatus = msgspec.field(default_factory=_SelfStatus)
+
+
+@dataclass
+class _Running:
+    """A feed at work; `readers` are open streams."""
+
+    feed: Feed
+    scope: anyio.CancelScope
+    readers: int = 0
+    last_used: float = field(default_factory=time.monotonic)
+
+
+class Viewer:
+    """One user: a transport with its credentials, its rights and its feeds. `csrf` must accompany its actions."""
+
+    def __init__(self, transport: Transport, csrf: str, now: Callable[[], float] = time.time) -> None:
+        self.client = Client(transport)
+        self.csrf = csrf
+        self.name = ""
+        """Name of the user, "" if the API server does not return it."""
+        self._transport = transport
+        self._now = now
+        self._rights: dict[tuple[str, ...], tuple[float, bool]] = {}
+        self._feeds: dict[str, _Running] = {}
+        self._starting = anyio.Lock()
+
+    async def introduce(self) -> None:
+        """Ask for the name of the user. Raises Unauthorized for credentials that are not accepted."""
+        body = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+        try:
+            answer = check(await Request(method="POST", path=_SELF, body=body).send(self._transport, timeout=30.0))
+            self.name = msgspec.json.decode(answer.body, type=_SelfReview).status.user_info.username
+        except Unauthorized:
+            raise
+        except (ApiError, msgspec.DecodeError):  # an API server before 1.28
+            self.name = ""
+
+    async def may(self, verb: str, kind: Kind, namespace: str = "", subresource: str = "") -> bool:
+        """Return whether the user may do this, as of the last 30 s. Raises ApiError, TransportError."""
+        asked = (verb, kind.resource, namespace, subresource)
+        at, allowed = self._rights.get(asked, (float("-inf"), False))
+        now = time.monotonic()
+        if now - at < RIGHT_SECONDS:
+            return allowed
+        attributes = {"verb": verb, "group": kind.group, "resource": kind.plural}
+        attributes |= {name: value for name, value in (("namespace", namespace), ("subresource", subresource)) if value}
+        body = msgspec.json.encode(
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": attributes},
+            }
+        )
+        answer = check(await Request(method="POST", path=_REVIEWS, body=body).send(self._transport, timeout=30.0))
+        allowed = msgspec.json.decode(answer.body, type=_Review).status.allowed
+        self._rights[asked] = now, allowed
+        return allowed
+
+    async def readable(self, namespace: str) -> frozenset[Kind]:
+        """Return the kinds that the user may list and watch, in the namespace or ("") everywhere."""
+        found = []
+        for kind in KINDS:
+            where = namespace if kind.namespaced else ""
+            if await self.may("list", kind, where) and await self.may("watch", kind, where):
+                found.append(kind)
+        return frozenset(found)
+
+    async def feed(self, namespace: str, tasks: TaskGroup) -> Feed:
+        """Return the user's feed of a namespace, started if it does not run; its lists are read."""
+        async with self._starting:
+            readable = await self.readable(namespace)
+            running = self._feeds.get(namespace)
+            if running is not None and running.feed.readable != readable:  # rights were given or taken
+                running.scope.cancel()
+                running = None
+            if running is None:
+                feed = Feed(self._transport, readable, namespace=namespace, now=self._now)
+                running = self._feeds[namespace] = _Running(feed, anyio.CancelScope())
+                tasks.start_soon(_run, running)
+            running.last_used = time.monotonic()
+        await running.feed.synced()
+        return running.feed
+
+    @asynccontextmanager
+    async def reading(self, feed: Feed) -> AsyncIterator[None]:
+        """Keep a feed running while a stream reads it."""
+        running = self._feeds.get(feed.namespace)
+        if running is None or running.feed is not feed:
+            yield
+            return
+        running.readers += 1
+        try:
+            yield
+        finally:
+            running.readers -= 1
+            running.last_used = time.monotonic()
+
+    async def may_still_read(self, feed: Feed) -> bool:
+        """Return whether the user still has the rights with which a feed was started."""
+        running = self._feeds.get(feed.namespace)
+        return running is not None and running.feed is feed and await self.readable(feed.namespace) == feed.readable
+
+    def end_idle_feeds(self, now: float) -> bool:
+        """End feeds without readers; returns whether the user has none left."""
+        for namespace, running in list(self._feeds.items()):
+            if not running.readers and now - running.last_used > IDLE_SECONDS:
+                running.scope.cancel()
+                del self._feeds[namespace]
+        return not self._feeds
+
+    async def close(self) -> None:
+        """End all feeds, and close the connections."""
+        for running in self._feeds.values():
+            running.scope.cancel()
+        self._feeds.clear()
+        await self._transport.aclose()
+
+
+async def _run(running: _Running) -> None:
+    with running.scope:
+        try:
+            await running.feed.run()
+        except Exception:
+            _log.exception("the feed of a viewer ended")
+
+
+class Viewers:
+    """The users of one server: `run` until cancelled.
+
+    With `own`, a transport with the kubeconfig's credentials, there is one user, who shows `key`. Otherwise `connect`
+    returns a transport for the value of an Authorization header. `now` returns the cluster's time.
+    """
+
+    def __init__(
+        self,
+        *,
+        own: Transport | None = None,
+        connect: Callable[[str], Transport] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._now = now
+        self._secret = secrets.token_bytes(32)
+        self.key = "" if own is None else secrets.token_urlsafe(24)
+        """Key of the only user; "" if users have tokens of their own."""
+        self._own = None if own is None else Viewer(own, self._csrf(self.key), now)
+        self._connect = connect
+        self._by_token: dict[str, Viewer] = {}
+        self._seen: dict[str, float] = {}
+        self.running = anyio.Event()
+        """Set once `run` has begun."""
+        self.tasks: TaskGroup
+        """Where feeds run."""
+
+    @property
+    def uses_tokens(self) -> bool:
+        """Whether each user has credentials of its own."""
+        return self._own is None
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run the feeds of all users, and end those without readers."""
+        async with anyio.create_task_group() as self.tasks:
+            self.running.set()
+            task_status.started()
+            try:
+                while True:
+                    await anyio.sleep(_SWEEP_SECONDS)
+                    await self._sweep()
+            finally:
+                self.tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(2):
+                    for viewer in self._by_token.values():
+                        await viewer.close()
+
+    async def find(self, authorization: str) -> Viewer | None:
+        """Return the user of an Authorization header; None if it is not acceptable.
+
+        Raises Unauthorized for a token that the API server does not accept, TooManyViewersError, TransportError.
+        """
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or not (token.isascii() and token.isprintable()):
+            return None
+        if self._own is not None:
+            if not hmac.compare_digest(token, self.key):
+                return None
+            if not self._own.name:
+                with suppress(TransportError):
+                    await self._own.introduce()
+            return self._own
+        name = hashlib.sha256(token.encode()).hexdigest()
+        self._seen[name] = time.monotonic()
+        if (viewer := self._by_token.get(name)) is None:
+            viewer = await self._admit(name, f"Bearer {token}")
+        return viewer
+
+    async def forget(self, viewer: Viewer) -> None:
+        """Forget a user whose credentials are no longer accepted."""
+        for name, known in list(self._by_token.items()):
+            if known is viewer:
+                del self._by_token[name], self._seen[name]
+                await viewer.close()
+
+    async def _admit(self, name: str, authorization: str) -> Viewer:
+        assert self._connect is not None
+        if len(self._by_token) >= MOST_VIEWERS:
+            raise TooManyViewersError
+        viewer = Viewer(self._connect(authorization), self._csrf(name), self._now)
+        try:
+            await viewer.introduce()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await viewer.close()
+            self._seen.pop(name, None)
+            raise
+        known = self._by_token.setdefault(name, viewer)
+        if known is not viewer:
+            await viewer.close()
+        return known
+
+    async def _sweep(self) -> None:
+        now = time.monotonic()
+        if self._own is not None:
+            self._own.end_idle_feeds(now)
+        for name, viewer in list(self._by_token.items()):
+            if viewer.end_idle_feeds(now) and now - self._seen.get(name, now) > IDLE_SECONDS:
+                self._by_token.pop(name, None)
+                self._seen.pop(name, None)
+                await viewer.close()
+
+    def _csrf(self, identity: str) -> str:
+        return hmac.new(self._secret, identity.encode(), hashlib.sha256).hexdigest()
