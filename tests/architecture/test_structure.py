@@ -9,8 +9,8 @@ import sys
 
 from tests.architecture import measure
 
-SINGLE_IMPORTERS = 135
-"""Modules that exactly one other imports; each process of a cluster has a command and a composition."""
+SINGLE_IMPORTERS = 145
+"""Modules that exactly one other imports; each process has a command and a composition, each command a module."""
 LARGEST_PACKAGE = 20
 LONG_FUNCTIONS = 1
 """Functions of more than 50 lines."""
