@@ -47,7 +47,7 @@ async def test_a_scheduler_that_cannot_be_reached(
 def kubectl(directory: Path, script: str) -> None:
     """Write a program of that name."""
     path = directory / "kubectl"
-    path.write_text(f'#!/bin/sh\necho "$@" > {directory}/words; echo "$KUBECONFIG" >> {directory}/words\n{script}\n')
+    path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" "$KUBECONFIG" > {directory}/words\n{script}\n')
     path.chmod(0o755)
 
 
@@ -61,7 +61,7 @@ async def test_the_pod_that_leads_is_asked_through_kubectl(tmp_path: Path, monke
         async with scheduler_of(cluster(), lease="volcano", kubeconfigs=[Path("a"), Path("b")]) as scheduler:
             assert (await scheduler.evictions("train", "ns")).cycle == 3
     words, kubeconfig = (tmp_path / "words").read_text().splitlines()
-    assert words == f"port-forward --namespace {NAMESPACE} --address 127.0.0.1 pod/volcano-scheduler-0 :{PORT}"
+    assert words == f"-n {NAMESPACE} port-forward pod/volcano-scheduler-0 :{PORT}"
     assert kubeconfig == "a:b"
 
 

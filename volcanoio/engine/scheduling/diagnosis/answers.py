@@ -35,6 +35,8 @@ KINDS = {
 """What a name may be prefixed with, as in `job/train`, and what that means."""
 MAX_LISTED = 100
 """Most jobs of a queue, and most evictions, in one answer."""
+MAX_ALIKE = 500
+"""Most names that an unknown one is compared with, as that takes some 20 µs each."""
 MAX_EXAMPLES = 5
 """Most pods that are named as being refused or nominated."""
 FindPod = Callable[[str], Pod | None]
@@ -228,7 +230,8 @@ def _job_owners(group: PodGroup) -> list[str]:
 def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> str:
     here = [job for job in ledger.jobs.values() if job.has_group and job.namespace == namespace]
     names = {job.key.partition("/")[2] for job in here} | {owner for job in here for owner in _job_owners(job.group)}
-    close = get_close_matches(name, sorted(names | set(ledger.existing_queues)), n=1)
+    alike = sorted(each for each in names | set(ledger.existing_queues) if each[:1] == name[:1])
+    close = get_close_matches(name, alike[:MAX_ALIKE], n=1)
     hint = f"; did you mean {close[0]}?" if close else "; name its namespace with -n, or its kind as in pod/NAME"
     wanted = kind or "job, podgroup, pod or queue"
     return f'no {wanted} "{name}" is known to the scheduler in namespace {namespace}{hint}'
