@@ -83,6 +83,8 @@ async def test_evictions_are_followed_to_the_job_that_profits(tmp_path: Path) ->
             ("default/low-task-2", "preempt"),
             ("default/low-task-3", "preempt"),
         }
+        await c.create(job_manifest("lo", cpu="99"))
+        assert await evictions_by_events(c.client, "lo", "default") == ()
         by = by_events[0].by
         assert by is not None
         assert by.job.startswith("default/urgent-")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import cast
 
@@ -23,7 +24,9 @@ from volcanoio.engine.scheduling.diagnosis.answers import (
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, NodeReason
 from volcanoio.kube.client import Client
+from volcanoio.kube.errors import Forbidden, NotFound
 from volcanoio.model import kinds
+from volcanoio.model.batch import Job
 from volcanoio.model.core import Event, Pod
 from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
@@ -149,13 +152,22 @@ async def evictions_by_events(client: Client, target: str, namespace: str) -> tu
     kind, name = parse_target(target)
     if kind == "queue":
         raise UnknownTargetError(f'"queue/{name}" is not evicted; name a job or a pod')
-    found = []
+    found, tasks = [], await _task_names(client, name, namespace)
     for event in cast("list[Event]", await client.list(kinds.EVENT, namespace, field_selector="reason=Evict")):
         about, text = event.involved_object, _EVICTED.search(event.message)
-        is_meant = about.name == name or (kind != "pod" and about.name.startswith(f"{name}-"))
+        is_of_job = about.name.rpartition("-")[0] in tasks if tasks else about.name.startswith(f"{name}-")
+        is_meant = about.name == name or (kind != "pod" and is_of_job)
         if about.kind == kinds.POD.kind and text is not None and is_meant:
             found.append(_eviction(event, text, "" if kind == "pod" else f"{namespace}/{name}"))
     return tuple(sorted(found, key=lambda each: each.at, reverse=True))
+
+
+async def _task_names(client: Client, job: str, namespace: str) -> frozenset[str]:
+    """Return the names of a Job's pods without their index; none if the Job is not known."""
+    with suppress(Forbidden, NotFound):
+        found = cast("Job", await client.get(kinds.JOB, job, namespace))
+        return frozenset(f"{job}-{task.name}" for task in found.spec.tasks)
+    return frozenset()
 
 
 def _eviction(event: Event, text: re.Match[str], job: str) -> EvictionAnswer:
