@@ -152,17 +152,13 @@ def reporting_api_errors() -> Iterator[None]:
         raise problem from None
 
 
-_NOT_SERVED = ("the server could not find the requested resource", "404 page not found")
-"""What API servers answer for a kind and for a group that they do not serve."""
-
-
 def _command_error(error: BaseException) -> CommandError | None:
     """Return the CommandError for an API error or a lost connection; None for other errors."""
     if isinstance(error, BadRequest | Forbidden | Invalid):  # a webhook refuses with 400, or as it chooses
         return CommandError(error.message, ExitCode.REJECTED)
     if isinstance(error, Unauthorized):
         return CommandError(_UNAUTHORIZED, ExitCode.REJECTED)
-    if isinstance(error, NotFound) and error.message in _NOT_SERVED:
+    if isinstance(error, NotFound) and error.is_unserved:
         return CommandError(f"{error.message}; are Volcano's definitions installed? see: volcanoio doctor")
     if isinstance(error, ApiError):
         return CommandError(error.message)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from volcanoio.kube.decoding import UndecodableError
 from volcanoio.kube.errors import ApiError, NotFound, StatusCause, Unauthorized, error_of
 from volcanoio.kube.transport import NoCredentials, StreamRefused, TransportError
 
@@ -98,13 +99,19 @@ def reported(server: str, job: str = "") -> Iterator[None]:
     try:
         yield
     except NotFound as error:
-        raise (JobNotFound if job else Refused)(error, "list the jobs with client.jobs()" if job else "") from None
+        if error.is_unserved:
+            raise Refused(error, "are Volcano's definitions installed? see: volcanoio doctor") from None
+        if job and error.details.name == job:
+            raise JobNotFound(error, "list the jobs with client.jobs()") from None
+        raise Refused(error) from None
     except Unauthorized as error:
         raise Refused(error, f"{server} does not accept the credentials of the kubeconfig; use a newer one") from None
     except ApiError as error:
         raise Refused(error) from None
     except StreamRefused as refused:
         raise Refused(error_of(refused.response)) from None
+    except UndecodableError as error:
+        raise ClientError(f"an object cannot be read: {error}; correct or delete it with kubectl") from None
     except NoCredentials as error:
         raise Unreachable(f"no credentials for {server}: {error}") from None
     except TransportError as error:

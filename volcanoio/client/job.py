@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from math import inf
 from time import monotonic
@@ -151,24 +151,29 @@ class AsyncJob:
         began = monotonic()
         may_be_resumed = self._stored.status.state.phase == JobPhase.ABORTED
         notes = _Notes(partial(self._explain, with_remedies=False))
+        with self._noting_interruptions(), open_progress(progress) as display:
+            async with versions_of(self._cluster, self._read) as changes:
+                while True:
+                    starts = not _reached(self._stored, PLACED)
+                    limit = min(_or_infinite(timeout), _or_infinite(start_timeout) if starts else inf)
+                    with anyio.move_on_after(min(_TICK, began + limit - monotonic())):
+                        self._stored = await changes.receive()
+                    display.show(self._stored, await notes.current(self._stored) if display.is_shown else "")
+                    phase = self._stored.status.state.phase
+                    may_be_resumed = may_be_resumed and phase == JobPhase.ABORTED
+                    has_ended = phase in _ENDED and not may_be_resumed
+                    if _reached(self._stored, goal) or (has_ended and goal == FINISHED):
+                        return status_of(self._stored)
+                    if has_ended:
+                        raise await self._failure(goal)
+                    if monotonic() >= began + limit:
+                        raise await self._lateness(limit)
+
+    @contextmanager
+    def _noting_interruptions(self) -> Iterator[None]:
+        """Add to a cancellation, as Ctrl-C is one, that the job keeps running."""
         try:
-            with open_progress(progress) as display:
-                async with versions_of(self._cluster, self._read) as changes:
-                    while True:
-                        starts = not _reached(self._stored, PLACED)
-                        limit = min(_or_infinite(timeout), _or_infinite(start_timeout) if starts else inf)
-                        with anyio.move_on_after(min(_TICK, began + limit - monotonic())):
-                            self._stored = await changes.receive()
-                        display.show(self._stored, await notes.current(self._stored) if display.is_shown else "")
-                        phase = self._stored.status.state.phase
-                        may_be_resumed = may_be_resumed and phase == JobPhase.ABORTED
-                        has_ended = phase in _ENDED and not may_be_resumed
-                        if _reached(self._stored, goal) or (has_ended and goal == FINISHED):
-                            return status_of(self._stored)
-                        if has_ended:
-                            raise await self._failure(goal)
-                        if monotonic() >= began + limit:
-                            raise await self._lateness(limit)
+            yield
         except anyio.get_cancelled_exc_class() as error:
             error.add_note(self._still_running())
             raise
@@ -212,9 +217,10 @@ class AsyncJob:
             lines = follow_logs(self._cluster, self._stored, ended=partial(self.wait, progress=False), tail=tail)
         else:
             lines = read_logs(self._cluster, await self.pods(), tail=tail)
-        async with aclosing(lines):
-            async for line in lines:
-                yield line
+        with self._noting_interruptions():
+            async with aclosing(lines):
+                async for line in lines:
+                    yield line
 
     async def events(self) -> list[Event]:
         """List the Events about the job, its PodGroup and its pods, oldest first."""

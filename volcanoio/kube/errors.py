@@ -77,6 +77,11 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     """404: no such object or resource."""
 
+    @property
+    def is_unserved(self) -> bool:
+        """Whether the server does not serve the kind or its group, as where Volcano is not installed."""
+        return self.message in ("the server could not find the requested resource", "404 page not found")
+
 
 class MethodNotAllowed(ApiError):
     """405: the resource does not support that verb."""

@@ -21,7 +21,7 @@ HANDLE = sys.stdout
 
 
 def limited(value: int) -> int:
-    return min(value, max(LIMITS["high"]))
+    return int(min(value, max(LIMITS["high"])))
 
 
 def uses_everything(row: dict[str, Any], *, base: float = mathematics.pi) -> list[object]:
