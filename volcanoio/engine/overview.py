@@ -281,10 +281,15 @@ class Overview:
         """Count a job in another queue."""
         if before != after and before:
             self._jobs_in.get(before, set()).discard(key)
-            self._dirty.queues.add(before)
+            self._touch_queue(before)
         if after:
             self._jobs_in.setdefault(after, set()).add(key)
-            self._dirty.queues.add(after)
+            self._touch_queue(after)
+
+    def _touch_queue(self, name: str) -> None:
+        """Compute the sums of a queue again, if it is known."""
+        if name in self._queues:
+            self._dirty.queues.add(name)
 
     # -- pods
 
@@ -329,8 +334,7 @@ class Overview:
                 row.waiting = _sum(row.waiting, pod.requests, times)
             self._count_replicas(pod.job, row)
             self._dirty.jobs.add(pod.job)
-            if row.queue:
-                self._dirty.queues.add(row.queue)
+            self._touch_queue(row.queue)
         if pod.is_placed:
             node = self._nodes.setdefault(pod.node, NodeRow(name=pod.node))
             node.requested = _sum(node.requested, pod.requests, times)

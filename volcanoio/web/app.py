@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -36,10 +37,18 @@ from volcanoio.kube.transport import StreamRefused, TransportError
 from volcanoio.model import kinds
 from volcanoio.web import details
 from volcanoio.web.actions import ActionError, act_on_job, act_on_queue
-from volcanoio.web.charts import chart_library
-from volcanoio.web.details import MANIFESTS, BadInputError, Configure, Explainer, LogRequest, checked_name, line_count
+from volcanoio.web.details import (
+    MANIFESTS,
+    BadInputError,
+    Configure,
+    Explainer,
+    History,
+    LogRequest,
+    NoHistoryError,
+    checked_name,
+    line_count,
+)
 from volcanoio.web.feed import Feed, Part
-from volcanoio.web.history import History, NoHistoryError
 from volcanoio.web.viewers import TooManyViewersError, Viewer, Viewers
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -63,6 +72,8 @@ _HEADERS = {
 }
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _PAGES = ("/", "/jobs", "/queues", "/nodes", "/history", "/job/{namespace}/{name}", "/podgroup/{namespace}/{name}")
+CHART_PACKAGE, CHART_SCRIPT = "plotly", "package_data/plotly.min.js"
+"""The chart library: the script that an installed Python package ships (extra `volcanoio[web]`)."""
 _log = structlog.get_logger(__name__)
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -457,6 +468,16 @@ def _status_of(error: Exception, request: web.Request) -> tuple[int, str]:
         case _:
             _log.error("a request of the page failed", path=request.path, exc_info=error)
             return 500, "the page's server failed; its log has the trace"
+
+
+@cache
+def chart_library() -> bytes | None:
+    """Return the chart library's script; None if its package is not installed."""
+    try:
+        script = resources.files(CHART_PACKAGE) / CHART_SCRIPT
+        return script.read_bytes() if script.is_file() else None
+    except (ModuleNotFoundError, OSError):
+        return None
 
 
 def _static_files() -> Mapping[str, tuple[str, bytes, str]]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from volcanoio.web import charts
-from volcanoio.web.charts import chart_library
+from volcanoio.web import app
+from volcanoio.web.app import chart_library
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def _forget() -> Iterator[None]:
 
 
 def test_without_the_package_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charts, "PACKAGE", "a_package_that_does_not_exist")
+    monkeypatch.setattr(app, "CHART_PACKAGE", "a_package_that_does_not_exist")
     assert chart_library() is None
 
 
@@ -28,7 +28,7 @@ def test_the_script_is_that_of_the_package(tmp_path: Path, monkeypatch: pytest.M
     data.mkdir(parents=True)
     (data.parent / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(charts, "PACKAGE", "charting_package")
+    monkeypatch.setattr(app, "CHART_PACKAGE", "charting_package")
     assert chart_library() is None
     chart_library.cache_clear()
     (data / "plotly.min.js").write_text("draw()")
