@@ -63,9 +63,12 @@ async def test_without_a_scheduler_name_trainers_pods_are_no_gang() -> None:
         )
         assert sorted(bool(pod.spec.node_name) for pod in pods.values()) == [False, True, True, True]
         assert {pod.spec.scheduler_name for pod in pods.values()} == {"default-scheduler"}
-        asked = await run_aside("why", "finetune", environment={"KUBECONFIG": str(c.local.kubeconfig)})
+        environment = {"KUBECONFIG": str(c.local.kubeconfig)}
+        asked = await run_aside("why", "finetune", environment=environment)
         assert "OtherScheduler" in asked.out
         assert "set schedulerName in their template" in asked.out
+        found = await run_aside("doctor", environment=environment)
+        assert "scheduling.k8s.io/group-name is set, but default-scheduler places pods one by one" in found.out
 
 
 async def reconciled(c: Cluster, job: Manifest) -> None:
