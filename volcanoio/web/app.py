@@ -251,9 +251,7 @@ class Page:
 
     async def _state(self, request: web.Request) -> web.StreamResponse:
         _, feed = await self._feed(request)
-        response = _parts([feed.snapshot()], feed)
-        response.enable_compression()
-        return response
+        return _large(_parts([feed.snapshot()], feed), request)
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
         """Answer the poll of a browser that cannot keep a stream."""
@@ -360,9 +358,9 @@ class Page:
 
     async def _past(self, request: web.Request) -> web.StreamResponse:
         await self._check_past(request)
-        response = web.Response(body=await self._history.at(_moment_of(request)), content_type="application/json")
-        response.enable_compression()
-        return response
+        return _large(
+            web.Response(body=await self._history.at(_moment_of(request)), content_type="application/json"), request
+        )
 
     async def _check_past(self, request: web.Request) -> None:
         """Raise for users who may not list all pods: a journal does not say who may see what."""
@@ -426,6 +424,13 @@ def _parts(parts: list[Part], feed: Feed) -> web.Response:
     rows = [msgspec.Raw(part.body) for part in parts]
     missing = feed.missing
     return _json({"id": last, "isWhole": bool(parts) and parts[0].is_whole, "parts": rows, "missing": missing})
+
+
+def _large(response: web.Response, request: web.Request) -> web.Response:
+    """Compress an answer unless the browser is on this machine."""
+    if request.remote not in LOOPBACK:
+        response.enable_compression()
+    return response
 
 
 def _event_stream() -> web.StreamResponse:

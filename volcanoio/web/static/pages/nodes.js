@@ -1,7 +1,7 @@
 /** Nodes as a map: one square each, as dark as it is full; by zone, for one resource at a time. */
 
 import { get } from "../api.js";
-import { fill, h, s, section, table } from "../dom.js";
+import { fill, h, s, section, set, table } from "../dom.js";
 import { amountText, counted, percent, resourceTitle, sortedResources } from "../format.js";
 import { chip } from "../parts.js";
 import { resourcesOf } from "../rows.js";
@@ -102,50 +102,68 @@ export function nodeMap(nodes, resource, chosen, choose) {
 }
 
 /**
+ * Draw the nodes of a zone: one path for each shade, so that thousands of nodes are a few elements.
  * @param {NodeRow[]} nodes @param {string} zone @param {string} resource @param {number} size @param {string} chosen
  * @param {((name: string) => void) | null} choose
  */
 function zoneMap(nodes, zone, resource, size, chosen, choose) {
   const across = Math.min(nodes.length, Math.max(1, Math.floor(1040 / size)));
-  const gap = size > 12 ? 2 : 1;
+  const down = Math.ceil(nodes.length / across);
+  const side = size - (size > 12 ? 2 : 1);
   let at = Math.max(0, nodes.findIndex((node) => node.name === chosen));
   const average = nodes.reduce((sum, node) => sum + (fullness(node, resource) || 0), 0) / nodes.length;
-  const squares = nodes.map((node, index) => square(node, index, resource, size, gap, across, chosen));
-  const frame = s("rect", { class: "focus-frame", width: size, height: size, hidden: true });
+  /** @type {Record<string, string>} */
+  const paths = {};
+  nodes.forEach((node, index) => {
+    const [x, y] = [(index % across) * size, Math.floor(index / across) * size];
+    const level = levelOf(node, resource);
+    paths[level] = `${paths[level] ?? ""}M${x} ${y}h${side}v${side}h-${side}z`;
+    if (node.schedulable === false || node.ready === false) paths.cross = `${paths.cross ?? ""}M${x} ${y + side}L${x + side} ${y}`;
+    if (node.ready === false) paths.cross += `M${x} ${y}L${x + side} ${y + side}`;
+  });
+  const frame = s("rect", { class: "focus-frame", width: side, height: side, hidden: true });
   const place = h("p", { class: "hidden", role: "status" });
+  const title = s("title", {}, "");
+  /** @param {number} index */
+  const move = (index) => {
+    at = Math.max(0, Math.min(nodes.length - 1, index));
+    set(frame, { hidden: false, x: (at % across) * size, y: Math.floor(at / across) * size });
+  };
+  /** Return the node at a pointer, -1 for none. @param {MouseEvent} event */
+  const under = (event) => {
+    const box = svg.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top].map((length) => Math.floor(length / ((box.width / (across * size)) * size)));
+    const index = y * across + x;
+    return x >= 0 && x < across && index >= 0 && index < nodes.length ? index : -1;
+  };
   const svg = s("svg", {
-    class: "map", width: across * size, height: Math.ceil(nodes.length / across) * size, viewBox: `0 0 ${across * size} ${Math.ceil(nodes.length / across) * size}`,
+    class: "map", width: across * size, height: down * size, viewBox: `0 0 ${across * size} ${down * size}`,
     role: "application", tabindex: 0, "aria-roledescription": "map of nodes",
     "aria-label": `${counted(nodes.length, "node")}${zone ? ` in zone ${zone}` : ""}, on average ${percent(average, 1)} of ${resource} requested. Arrow keys move, Enter chooses; the table below has all.`,
-    onclick: (/** @type {Event} */ event) => {
-      const index = /** @type {SVGElement} */ (event.target).dataset.index;
-      if (index !== undefined) choose?.(nodes[Number(index)].name);
+    onclick: (/** @type {MouseEvent} */ event) => {
+      if (under(event) >= 0) choose?.(nodes[under(event)].name);
+    },
+    onpointermove: (/** @type {MouseEvent} */ event) => {
+      title.textContent = under(event) >= 0 ? nodeText(nodes[under(event)], resource) : "";
     },
     onkeydown: (/** @type {KeyboardEvent} */ event) => {
-      const move = /** @type {Record<string, number>} */ ({ ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across })[event.key];
+      const step = /** @type {Record<string, number>} */ ({ ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across })[event.key];
       if (event.key === "Enter") choose?.(nodes[at].name);
-      if (move === undefined) return;
+      if (step === undefined) return;
       event.preventDefault();
-      at = Math.max(0, Math.min(nodes.length - 1, at + move));
-      frame.removeAttribute("hidden");
-      frame.setAttribute("x", String((at % across) * size));
-      frame.setAttribute("y", String(Math.floor(at / across) * size));
+      move(at + step);
       fill(place, nodeText(nodes[at], resource));
     },
-  }, squares, frame);
+  }, title, Object.entries(paths).map(([level, d]) => s("path", { class: level === "cross" ? "cross" : `node level-${level}`, d })), frame);
+  if (nodes.some((node) => node.name === chosen)) move(at);
   return h("div", { class: "scrolls" }, svg, place);
 }
 
-/** @param {NodeRow} node @param {number} index @param {string} resource @param {number} size @param {number} gap @param {number} across @param {string} chosen */
-function square(node, index, resource, size, gap, across, chosen) {
+/** Return the shade of a node. @param {NodeRow} node @param {string} resource */
+function levelOf(node, resource) {
   const full = fullness(node, resource);
-  const level = Number.isNaN(full) ? "none" : Math.min(STEPS, Math.floor(full * STEPS + 0.001) + (full > 0 && full < 1 / STEPS ? 1 : 0));
-  const x = (index % across) * size;
-  const y = Math.floor(index / across) * size;
-  const state = node.ready === false ? "not-ready" : node.schedulable === false ? "cordoned" : "";
-  return s("g", {}, s("title", {}, nodeText(node, resource)),
-    s("rect", { class: `node level-${level} ${state}${node.name === chosen ? " chosen" : ""}`, x: x + gap / 2, y: y + gap / 2, width: size - gap, height: size - gap, "data-index": index }),
-    state ? s("path", { class: "cross", d: state === "not-ready" ? `M${x + gap} ${y + gap}L${x + size - gap} ${y + size - gap}M${x + size - gap} ${y + gap}L${x + gap} ${y + size - gap}` : `M${x + gap} ${y + size - gap}L${x + size - gap} ${y + gap}`, "data-index": index }) : null);
+  if (Number.isNaN(full)) return "none";
+  return String(Math.min(STEPS, Math.floor(full * STEPS + 0.001) + (full > 0 && full < 1 / STEPS ? 1 : 0)));
 }
 
 /** @param {NodeRow} node @param {string} resource */
