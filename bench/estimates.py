@@ -1,4 +1,4 @@
-"""How good start-time estimates are: `python -m bench.estimates [--pods 100000] [--days 5] [--train 2] [--spread 0.8]`.
+"""How good start-time estimates are: `python -m bench.estimates [--pods 60000] [--days 6] [--train 3] [--spread 0.5]`.
 
 Days of the platform (`bench.day.arrivals`) run on the scheduling engine, one after the other. While jobs wait, it is
 asked every few seconds when they start. Each held-out day is answered with what was known at each moment: jobs that had
@@ -96,7 +96,7 @@ def measure(load: Load, days: int, train: int, seed: int = 1) -> dict[str, Any]:
         day = EngineDay(load, known, day=number, seed=seed + number).run()
         if number < train:
             waits.append([day.started[key] - each.at for each in day.questions for key in _asked(day, each.observed)])
-        else:
+        elif day.questions:
             first = day.questions[0]
             past = PastJobs(before, first.observed.resources, first.observed.nodes)
             calibrations.append(learn(past, first.observed.model, first.at, seed=seed))
@@ -106,7 +106,7 @@ def measure(load: Load, days: int, train: int, seed: int = 1) -> dict[str, Any]:
             waits.append([each.seconds for each in outcomes])
             per_day.append({"day": number + 1, "answers": len(outcomes), **figures(corrected)})
         before += day.jobs
-        print(f"day {number + 1} of {days}: {len(day.jobs)} jobs, {len(waits[-1])} waited", file=sys.stderr, flush=True)
+        print(f"day {number + 1} of {days}: {len(day.jobs)} jobs", file=sys.stderr, flush=True)
     trained, held_out = (sum(some, list[float]()) for some in (waits[:train], waits[train:]))
     return {
         "jobs": len(before),
@@ -131,10 +131,10 @@ def _asked(day: Day, observed: Any) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns 1 if the intervals are not calibrated, or a mean of past waits is better."""
     parser = argparse.ArgumentParser(prog="python -m bench.estimates", description=__doc__)
-    parser.add_argument("--pods", type=int, default=100_000, help="pods of a day; 300000 make 24 hours")
+    parser.add_argument("--pods", type=int, default=60_000, help="pods of a day; 300000 make 24 hours")
     parser.add_argument("--nodes", type=int, default=200)
-    parser.add_argument("--days", type=int, default=5)
-    parser.add_argument("--train", type=int, default=2, help="days before the held-out ones")
+    parser.add_argument("--days", type=int, default=6)
+    parser.add_argument("--train", type=int, default=3, help="days before the held-out ones")
     parser.add_argument("--spread", type=float, default=0.0, help="sigma of the logarithm of run times")
     given = parser.parse_args(arguments)
     found = measure(Load(given.pods, given.nodes, given.spread), given.days, given.train)

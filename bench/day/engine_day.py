@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from bench.day.arrivals import CORES, MEMBER_CORES, MEMBERS, NAMESPACE, NODE_CORES, SIZES, Arrival, arrivals, gangs
 from volcanoio.engine.accounting.finished_jobs import FinishedJob, Place
-from volcanoio.engine.estimates.observed_state import Observation, observe
+from volcanoio.engine.estimates.observed_state import Observation, RunTimeOf, observe
 from volcanoio.engine.estimates.run_times import RunTime, RunTimes
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
@@ -30,16 +30,24 @@ from volcanoio.framework import entrypoints
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ObjectMeta, OwnerReference
-from volcanoio.model.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus, ResourceRequirements
+from volcanoio.model.core import (
+    Container,
+    Node,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceList,
+    ResourceRequirements,
+)
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec
 from volcanoio.model.times import rfc3339
 from volcanoio.runtime.loading.registry import discover
 
 LAG = 1.0
 """Seconds after which a kubelet sees a bound pod."""
-EVERY = 5.0
-"""Seconds between two moments at which is asked when waiting jobs start."""
-SHORTEST_WAIT = 2.0
+EVERY = 2.0
+"""Seconds between two moments at which it is asked when waiting jobs start, if there are any."""
 OWNER = "ann"
 GIB = 2**30
 FIRST = 1_767_225_600.0
@@ -83,7 +91,6 @@ class _Job:
     running: int = 0
     ended: int = 0
     started: float | None = None
-    pod_seconds: float = 0.0
     places: list[Place] = field(default_factory=list)
 
     @property
@@ -113,7 +120,6 @@ class EngineDay:
         self._number = 0
         self._pods: dict[str, Pod] = {}
         self._known = known
-        self._asked = begin
         self.day = Day()
         self._offline = _Inspected(_profile(), begin)
         self._offline.load([new_queue("default"), *_nodes(load.nodes), *_weeks(load.nodes)])
@@ -123,13 +129,18 @@ class EngineDay:
         """Run to the end of the last job."""
         for number, arrival in enumerate(self._arrivals):
             self._push(self._begin + arrival.at, "arrive", str(number))
+        asking = self._begin + EVERY
         while self._events:
-            now = math.floor(self._events[0][0] * 100) / 100 + 0.01
+            now = math.floor(min(self._events[0][0], asking) * 100) / 100 + 0.01
             self._offline.now = now
             while self._events and self._events[0][0] <= now:
                 moment, _, what, key = heapq.heappop(self._events)
                 self._happen(moment, what, key)
             self._schedule(now)
+            if now >= asking:
+                asking += EVERY
+                if any(not job.bound for job in self._jobs.values()):
+                    self._ask(now)
         return self.day
 
     def _push(self, moment: float, what: str, key: str) -> None:
@@ -166,8 +177,7 @@ class EngineDay:
         if job.started is None and job.running >= job.minimum:
             job.started = now
             self.day.started[f"{NAMESPACE}/{job.arrival.name}"] = now
-        job.pod_seconds += job.run
-        job.places.append(Place(pod.spec.node_name, now, now + job.run))
+        job.places.append(Place(pod.spec.node_name, math.floor(now), math.floor(now + job.run)))
         self._push(now + job.run, "end", name)
 
     def _end(self, now: float, name: str) -> None:
@@ -188,27 +198,27 @@ class EngineDay:
         return pod
 
     def _schedule(self, now: float) -> None:
-        """Run cycles until one decides nothing, and ask if it is time and jobs wait."""
-        while True:
-            due = now >= self._asked + EVERY and self._is_waiting(now)
-            self._offline.run_times = self._run_time if due else None
+        """Run cycles until one decides nothing."""
+        binding = True
+        while binding:
             self._offline.cycle()
             binds = [decision for decision in self._offline.last if isinstance(decision, BindBatch)]
-            if due and not binds and self._offline.observed is not None:
-                self.day.questions.append(Question(now, self._offline.observed))
-                self._asked = now
             for decision in self._offline.last:
                 self._offline.carry_out(decision)
             for batch in binds:
                 for bind in batch.binds:
+                    self._jobs[bind.name.rpartition("-")[0]].bound += 1
                     self._push(now + LAG, "run", bind.name)
-            if not binds:
-                break
+            binding = bool(binds)
         self._offline.now = now
 
-    def _is_waiting(self, now: float) -> bool:
-        waited = now - self._begin - SHORTEST_WAIT
-        return any(job.started is None and not job.bound and job.arrival.at <= waited for job in self._jobs.values())
+    def _ask(self, now: float) -> None:
+        """Keep what is known of the jobs that wait."""
+        self._offline.run_times = self._run_time
+        self._offline.cycle()
+        self._offline.run_times, self._offline.now = None, now
+        if self._offline.observed is not None and self._offline.observed.jobs:
+            self.day.questions.append(Question(now, self._offline.observed))
 
     def _run_time(self, job: JobInfo) -> RunTime:
         """Return what is known now of the run time of such a job."""
@@ -222,7 +232,7 @@ class _Inspected(Offline):
 
     def __init__(self, profile: Profile, begin: float) -> None:
         super().__init__(ClusterState(), profile, now=begin, period=0.0)
-        self.run_times = None
+        self.run_times: RunTimeOf | None = None
         self.observed: Observation | None = None
 
     def inspect(self, session: CycleSession) -> None:
@@ -241,7 +251,7 @@ def _profile() -> Profile:
 
 
 def _nodes(count: int) -> Iterator[Node]:
-    amounts = {"cpu": str(NODE_CORES), "memory": "64Gi", "pods": "110"}
+    amounts: ResourceList = {"cpu": str(NODE_CORES), "memory": "64Gi", "pods": "110"}
     for number in range(count):
         yield Node(metadata=ObjectMeta(name=f"node-{number}"), status=NodeStatus(allocatable=amounts, capacity=amounts))
 
@@ -267,7 +277,7 @@ def _group(name: str, now: float, minimum: int) -> PodGroup:
 
 
 def _pod(name: str, group: str, now: float, cores: int) -> Pod:
-    requests = {"cpu": str(cores), "memory": f"{cores}Gi"}
+    requests: ResourceList = {"cpu": str(cores), "memory": f"{cores}Gi"}
     meta = ObjectMeta(
         name=name, namespace=NAMESPACE, uid=name, creation_timestamp=rfc3339(now), annotations={names.GROUP_NAME: group}
     )
@@ -280,12 +290,16 @@ def _pod(name: str, group: str, now: float, cores: int) -> Pod:
 
 
 def _finished(job: _Job, begin: float, now: float) -> FinishedJob:
-    """Return the row of the history; names are of one pattern for each kind of job, as users name them."""
-    arrival, seconds = job.arrival, job.pod_seconds
+    """Return the row of the history; names are of one pattern for each kind of job, as users name them.
+
+    Its times are whole seconds, as those of API objects are.
+    """
+    assert job.started is not None
+    arrival, seconds = job.arrival, sum(place.ended - place.started for place in job.places)
     return FinishedJob(
         uid=arrival.name, namespace=NAMESPACE, name=_kind(arrival), owner=OWNER, queue="default",
-        created=begin + arrival.at,
-        started=job.started, finished=now, phase="Completed", pods=arrival.pods, min_available=job.minimum,
+        created=math.floor(begin + arrival.at), started=math.floor(job.started), finished=math.floor(now),
+        phase="Completed", pods=arrival.pods, min_available=job.minimum,
         requested={"cpu": arrival.cores * seconds, "memory": arrival.cores * GIB * seconds}, pod_seconds=seconds,
         places=tuple(job.places),
     )  # fmt: skip

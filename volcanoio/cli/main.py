@@ -208,6 +208,28 @@ def timeline(**given: Any) -> int:
     return run_timeline(**given)
 
 
+@click.command(short_help="Estimate when a waiting job starts.")
+@click.argument("target", metavar="JOB")
+@click.option("-n", "--namespace", default="default", help="Namespace of the job.")
+@click.option(
+    "--history",
+    type=_INPUT,
+    help="The controllers' --history-file, or what `volcanoio history -o json --places` prints; - is stdin. By default "
+    "the file of `volcanoio up`, if it is one.",
+)
+@click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
+@_state_options
+def eta(**given: Any) -> int:
+    """Estimate when JOB, a Job or PodGroup, starts: a median, and an interval that holds in 8 of 10 cases.
+
+    The state of a cluster, or of files, is simulated forward many times with run times of finished jobs, and the answer
+    is corrected by how far past answers would have been off. Nothing is changed.
+    """
+    from volcanoio.cli.offline.eta import run_eta
+
+    return run_eta(**given)
+
+
 @click.command(short_help="Show finished jobs, also deleted ones: wait, run time, requested and used.")
 @click.option("--since", metavar="TIME", help="Finished since: how long ago as 7d or 36h, or 2026-01-01T00:00:00Z.")
 @click.option("--until", metavar="TIME", help="Finished before then.")
@@ -217,6 +239,7 @@ def timeline(**given: Any) -> int:
 @click.option("--queue", default="", help="Only jobs of this queue.")
 @click.option("--name", default="", help="Only jobs of this name.")
 @click.option("--limit", "most", type=click.IntRange(min=1), help="Only the newest so many.")
+@click.option("--places", is_flag=True, help="With -o json: where and when each pod ran, as eta --history reads it.")
 @click.option("--file", type=_PATH, help="The controllers' --history-file.")
 @click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", help="Output format.")
@@ -432,7 +455,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
 _SECTIONS = {
     "Look at a cluster": "jobs job queues nodes pods logs events watch wait top",
     "Submit jobs and act on them": "run submit suspend resume restart cancel queue",
-    "Explain and try out": "why timeline history simulate replay snapshot",
+    "Explain and try out": "why eta timeline history simulate replay snapshot",
     "Run a local cluster": "up demo node",
     "Set up and extend": "doctor install uninstall config plugin completion",
     "Components": "scheduler controllers webhooks hollow-nodes",
@@ -656,6 +679,7 @@ volcanoio.add_command(config)
 volcanoio.add_command(plugin)
 volcanoio.add_command(simulate)
 volcanoio.add_command(why)
+volcanoio.add_command(eta)
 volcanoio.add_command(history)
 volcanoio.add_command(snapshot)
 volcanoio.add_command(replay)

@@ -119,6 +119,7 @@ class Job(_Blocking[AsyncJob]):
     logs = _iterating(AsyncJob.logs)
     events = _blocking(AsyncJob.events)
     why = _blocking(AsyncJob.why)
+    eta = _blocking(AsyncJob.eta)
     timeline = _blocking(AsyncJob.timeline)
     yaml = _blocking(AsyncJob.yaml)
     cancel = _blocking(AsyncJob.cancel)

@@ -15,7 +15,7 @@ import structlog
 from anyio.from_thread import start_blocking_portal
 
 from volcanoio.client.errors import ClientError, ServerWarning, Unreachable, reported
-from volcanoio.compose.options import LocalOptions, OptionError
+from volcanoio.compose.options import HISTORY, LocalOptions, OptionError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import DEFAULT_PATH, ConfigError, environment_paths, load
@@ -43,6 +43,12 @@ class ClusterConnection:
         """The files that are used, for programs that are started; () in a pod without one."""
         self.embedded: Path | None = None
         """The kubeconfig of the embedded cluster."""
+
+    @property
+    def history(self) -> Path | None:
+        """The file in which the `volcanoio up` that wrote the kubeconfig keeps finished jobs; None if there is none."""
+        beside = (path.parent / HISTORY for path in self.kubeconfigs)
+        return next((path for path in beside if path.exists()), None)
 
     @asynccontextmanager
     async def requests(self, job: str = "") -> AsyncIterator[KubeClient]:

@@ -1,4 +1,4 @@
-"""Why a job waits: the verdict of `volcanoio why`, from the same sources.
+"""Why a job waits, and until when: the answers of `volcanoio why` and `volcanoio eta`, from the same sources.
 
 The running scheduler is asked first. Where it cannot be asked, one cycle is run here on the cluster's objects; where
 these may not be listed, the conditions of the job have to do.
@@ -7,11 +7,15 @@ these may not be listed, the conditions of the job have to do.
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
 
 import anyio
 import msgspec
 
 from volcanoio.client.connection import ClusterConnection
+from volcanoio.client.errors import ClientError
+from volcanoio.compose.eta import HISTORY_SECONDS, MOST_JOBS, Eta, estimate
 from volcanoio.compose.live.conditions import waiting_by_conditions
 from volcanoio.compose.live.reading import MissingRightsError, cluster_state, installed_configuration, jobs_of
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError, scheduler_of
@@ -25,10 +29,15 @@ from volcanoio.kube.client import Client as KubeClient
 from volcanoio.model import names
 from volcanoio.model.batch import Job
 from volcanoio.model.kinds import Kind
+from volcanoio.runtime.accounting.history_store import HistoryError, Selection, read_history
 from volcanoio.runtime.loading.registry import PluginError
 
 _NOT_DECIDED_HERE = (MissingRightsError, ConfigurationError, PluginError)
 """Errors after which no cycle can be run here: objects may not be listed, or plugins of the scheduler are missing."""
+
+
+_GROUP_READS, _GROUP_PAUSE = 10, 0.3
+"""How often the PodGroup of a job that was just submitted is looked for, and seconds between two looks."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,3 +161,23 @@ async def read_cluster(client: KubeClient, also: Collection[Kind] = ()) -> tuple
     text, _ = await installed_configuration(client)
     simulator = Simulator(SimulateOptions(files=(), configuration=text))
     return simulator, await cluster_state(client, simulator.reads | set(also))
+
+
+async def estimate_start(cluster: ClusterConnection, name: str, namespace: str, history: Path | None) -> Eta:
+    """Return when a waiting job starts. Raises ClientError."""
+    async with cluster.requests(name) as client:
+        try:
+            for _ in range(_GROUP_READS):
+                simulator, state = await read_cluster(client)
+                with suppress(UnknownTargetError):
+                    return await anyio.to_thread.run_sync(_estimate, simulator, state, name, namespace, history)
+                await anyio.sleep(_GROUP_PAUSE)
+        except (HistoryError, *_NOT_DECIDED_HERE) as error:
+            raise ClientError(str(error)) from None
+    raise ClientError(f"job {namespace}/{name} has no PodGroup, which the controllers make; do they run?")
+
+
+def _estimate(simulator: Simulator, state: State, name: str, namespace: str, history: Path | None) -> Eta:
+    recent = Selection(since=simulator.now - HISTORY_SECONDS, most=MOST_JOBS)
+    jobs = [] if history is None else read_history(history, recent, with_places=True)
+    return estimate(simulator, state, jobs, f"job/{name}", namespace)

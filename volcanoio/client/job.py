@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from math import inf
-from time import monotonic
+from pathlib import Path
+from time import monotonic, time
 from typing import Any, Final
 
 import anyio
@@ -17,10 +18,11 @@ import yaml
 from volcanoio.client.cards import job_card
 from volcanoio.client.connection import ClusterConnection
 from volcanoio.client.errors import ClientError, InvalidJob, JobFailed, JobNotFound, Timeout, Unschedulable
-from volcanoio.client.explanation import Reason, explain_job
+from volcanoio.client.explanation import Reason, estimate_start, explain_job
 from volcanoio.client.following import LogLine, follow_logs, pods_of, read_logs, versions_of
 from volcanoio.client.progress import open_progress
 from volcanoio.client.shards import results_of
+from volcanoio.compose.eta import Eta
 from volcanoio.compose.journals.live_timeline import read_timeline
 from volcanoio.compose.journals.timeline import Timeline, UnknownJobError, grouped
 from volcanoio.framework.arguments import suggestion
@@ -242,6 +244,17 @@ class AsyncJob:
         if (await self._read()).status.state.phase in FINISHED_PHASES:
             return Reason(job=f"{self.namespace}/{self.name}")  # it has no PodGroup any more
         return await self._explain()
+
+    async def eta(self, *, history: str | Path | None = None) -> Eta:
+        """Estimate when it starts, as `volcanoio eta` does: seconds from now, with an interval.
+
+        `history` is a file of finished jobs, from which run times are learned; by default that of the `volcanoio up`
+        which wrote the kubeconfig. Without one the interval is a guess.
+        """
+        if (job := await self._read()).status.state.phase in _ENDED:
+            return Eta(target=job.metadata.key, at=time(), waits=False)
+        file = Path(history) if history is not None else self._cluster.history
+        return await estimate_start(self._cluster, self.name, self.namespace, file)
 
     async def timeline(self) -> Timeline:
         """Return what happened to it so far, as `volcanoio timeline` does; pods of one moment are one entry."""

@@ -161,6 +161,26 @@ async def test_a_directory_that_does_not_exist_stops_nothing(tmp_path: Path) -> 
         assert world.value(ERRORS, reason="write") == 1
 
 
+async def test_an_unexpected_error_costs_one_job_and_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.sqlite"
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("not foreseeable")
+
+    async with recording(path) as world:
+        with monkeypatch.context() as broken, structlog.testing.capture_logs() as logs:
+            broken.setattr(history_recorder, "account", fails)
+            world.see(job("Completed"))
+            await world.recorder.flush()
+            broken.setattr(world.recorder, "_pods_of", fails)
+            world.see(job("Completed", metadata={"uid": "job-2"}))  # raises nothing into the bus
+        assert (world.value(DROPPED), [line["log_level"] for line in logs]) == (2, ["error", "error"])
+        world.see(job("Completed", metadata={"uid": "job-3"}))
+    assert [each.uid for each in read_history(path)] == ["job-3"]
+
+
 async def test_batches_are_written_periodically_without_waiting(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     async with recording(path) as world:

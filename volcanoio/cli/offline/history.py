@@ -28,9 +28,11 @@ _Cell: TypeAlias = tuple[str, object]
 
 def run_history(*, file: Path | None, kubeconfig: Path | None, by: str | None, output: str, **selected: Any) -> int:
     """Read, sum and print; returns the exit code. Raises CommandError."""
-    now = time.time()
+    now, places = time.time(), selected.pop("places")
+    if places and (output != "json" or by is not None):
+        raise UsageError("--places: a table has no room for them; write -o json, without --by")
     since, until = (moment(f"--{name}", selected.pop(name), now) for name in ("since", "until"))
-    jobs = read_jobs(file, kubeconfig, Selection(since=since, until=until, **selected))
+    jobs = read_jobs(file, kubeconfig, Selection(since=since, until=until, **selected), with_places=places)
     if output == "json":
         found = jobs if by is None else summarise(jobs, GroupBy(by))
         print(msgspec.json.encode(found).decode(), flush=True)
@@ -43,20 +45,25 @@ def run_history(*, file: Path | None, kubeconfig: Path | None, by: str | None, o
     return ExitCode.OK
 
 
-def read_jobs(file: Path | None, kubeconfig: Path | None, selection: Selection) -> list[FinishedJob]:
+def read_jobs(
+    file: Path | None, kubeconfig: Path | None, selection: Selection, *, with_places: bool = False
+) -> list[FinishedJob]:
     """Return the jobs of a file, else of the `volcanoio up` that wrote the kubeconfig. Raises CommandError."""
-    if file is None:
-        beside = [path.parent / HISTORY for path in find_kubeconfigs(kubeconfig)]
-        file = next((path for path in beside if path.exists()), None)
-    if file is None:
+    if (file := file or find_history(kubeconfig)) is None:
         raise CommandError(
             "no history here: name the controllers' --history-file with --file; `volcanoio up` writes one into its "
             "data directory, unless it runs with --memory"
         )
     try:
-        return read_history(file, selection)
+        return read_history(file, selection, with_places=with_places)
     except HistoryError as error:
         raise UsageError(error) from None
+
+
+def find_history(kubeconfig: Path | None) -> Path | None:
+    """Return the history of the `volcanoio up` that wrote the kubeconfig, None if there is none."""
+    beside = [path.parent / HISTORY for path in find_kubeconfigs(kubeconfig)]
+    return next((path for path in beside if path.exists()), None)
 
 
 def moment(option: str, text: str | None, now: float) -> float | None:

@@ -43,9 +43,9 @@ class Outcome(NamedTuple):
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """Factors of the three quantiles, and the number of past answers behind them (0: not calibrated)."""
+    """Factors of the three quantiles, and the number of past answers behind them; by default, guessed ones."""
 
-    factors: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    factors: tuple[float, float, float] = (0.75, 1.0, 1.5)
     answers: int = 0
 
     def apply(self, interval: Interval) -> Interval:
@@ -63,7 +63,7 @@ def interval_of(samples: Floats) -> Interval:
 
 
 def calibrate(outcomes: Sequence[Outcome]) -> Calibration:
-    """Return the factors with which past answers would have been right; none for too few of them."""
+    """Return the factors with which past answers would have been right; the guessed ones for too few of them."""
     known = [each for each in outcomes if np.isfinite((each.answer.p90, each.seconds)).all()]
     if len(known) < LEAST_PAIRS:
         return Calibration()

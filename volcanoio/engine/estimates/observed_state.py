@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from volcanoio.engine.estimates.queue_model import QueueModel, QueueShare, RunningGroup, WaitingGroup
-from volcanoio.engine.estimates.run_times import Floats, RunTime
+from volcanoio.engine.estimates.run_times import Floats, RunTime, age_of
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio.model.times import epoch_or_none
 
 _ON_NODES = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.ALLOCATED, TaskStatus.RELEASING)
+_BEFORE_PODS = ("", PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
 RunTimeOf = Callable[[JobInfo], RunTime]
 
 
@@ -55,13 +57,16 @@ class _Reader:
         return Observation(model, tuple(job.key for job in ordered), self._resources, tuple(self._columns.names[:size]))
 
     def _waits(self, job: JobInfo) -> bool:
-        return bool(job.pending) or (not job.members and bool(job.min_resources))
+        """Return whether pods of a job are pending, or do not exist yet."""
+        if job.pending:
+            return True
+        return not job.members and bool(job.min_resources) and job.phase in _BEFORE_PODS
 
     def _amounts(self, shape: Shape) -> Floats:
         return self._vector(shape.requests)
 
-    def _vector(self, amounts: dict[str, int]) -> Floats:
-        return np.array([amounts.get(name, 0) for name in self._resources], np.float64)
+    def _vector(self, amounts: Mapping[str, int] | None) -> Floats:
+        return np.array([(amounts or {}).get(name, 0) for name in self._resources], np.float64)
 
     def _running(self, job: JobInfo) -> list[RunningGroup]:
         """Return the pods of a job on nodes, one group for each shape."""
@@ -75,15 +80,15 @@ class _Reader:
                 queue=job.queue,
                 request=self._amounts(tasks[0].shape),
                 rows=np.array([self._columns.rows[task.node] for task in tasks], np.intp),
-                ages=np.array([self._age(task) for task in tasks]),
+                ages=age_of(np.array([self._started(task) for task in tasks]), self._session.now),
                 seconds=seconds,
             )
             for tasks in by_shape.values()
         ]
 
-    def _age(self, task: TaskInfo) -> float:
-        started = epoch_or_none(task.pod.status.start_time)
-        return 0.0 if started is None else max(0.0, self._session.now - started)
+    def _started(self, task: TaskInfo) -> float:
+        """Return when a pod started, now if it has not."""
+        return epoch_or_none(task.pod.status.start_time) or self._session.now
 
     def _waiting(self, job: JobInfo, place: int) -> WaitingGroup:
         """Return the pending pods of a job; those of several shapes count as the largest one of each resource."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from volcanoio.engine.accounting.finished_jobs import FinishedJob
 from volcanoio.engine.estimates.intervals import Calibration, Outcome, calibrate, interval_of
-from volcanoio.engine.estimates.queue_model import QueueModel, QueueShare, RunningGroup, WaitingGroup
-from volcanoio.engine.estimates.run_times import Floats, RunTimes
+from volcanoio.engine.estimates.queue_model import GOLDEN, QueueModel, QueueShare, RunningGroup, WaitingGroup
+from volcanoio.engine.estimates.run_times import Floats, RunTimes, age_of
 from volcanoio.model.resources import MEMORY, PODS
 
 FUTURES = 8
@@ -24,6 +24,8 @@ MOST_ARRIVALS = 500
 """Jobs of such a sequence."""
 SHORTEST_WAIT = 2.0
 """Seconds: a job that waited no longer did not wait for others."""
+LEAST_KNOWN = 10
+"""Jobs that had finished before the first such moment, and jobs about which it is asked: fewer show nothing."""
 MOMENTS = 80
 """Past moments at which the model is asked."""
 _DAY = 86_400.0
@@ -40,10 +42,6 @@ class PastJobs:
         self._resources = tuple(resources)
         self._rows = {name: row for row, name in enumerate(nodes)}
         self._requests: dict[str, Floats] = {}
-
-    def before(self, moment: float) -> list[FinishedJob]:
-        """Return the jobs that had finished by then, by their end: what was known."""
-        return sorted((job for job in self.jobs if job.finished <= moment), key=lambda job: job.finished)
 
     def futures(self, now: float, times: RunTimes) -> list[list[WaitingGroup]]:
         """Return what may arrive from now on: what arrived after past moments, on the days before if there were any.
@@ -95,7 +93,7 @@ class PastJobs:
         """
         free = now_model.free.copy()
         for group in now_model.running:
-            np.add.at(free, (slice(None), group.rows), group.request.reshape(-1, 1))
+            np.add.at(free.T, group.rows, group.request)
         running = [older for group in now_model.running if (older := _older(group, age)) is not None]
         waiting, more = list[FinishedJob](), list[WaitingGroup]()
         for job in self.jobs[: bisect_left(self._created, moment)]:
@@ -104,34 +102,34 @@ class PastJobs:
             if job.started > moment:
                 waiting.append(job)
                 continue
-            if (group := self._running(job, moment, times)) is not None:
-                running.append(group)
+            running += self._running(job, moment, times)
             if (left := job.pods - sum(place.started <= moment for place in job.places)) > 0 and job.places:
                 group_left = self._waiting(job, times, LATE, 0.0)
                 more.append(replace(group_left, minimum=0, pods=left))
         for group in running:
-            np.subtract.at(free, (slice(None), group.rows), group.request.reshape(-1, 1))
+            np.subtract.at(free.T, group.rows, group.request)
         groups = [self._waiting(job, times, (float(place),), 0.0) for place, job in enumerate(waiting)]
         queues = {name: _emptied(share, name, running) for name, share in now_model.queues.items()}
         model = QueueModel(free=np.maximum(free, 0), running=running, waiting=[*groups, *more], queues=queues)
         return model, waiting
 
-    def _running(self, job: FinishedJob, moment: float, times: RunTimes) -> RunningGroup | None:
-        """Return the pods of a job that ran at a past moment, None if there were none on nodes that exist."""
+    def _running(self, job: FinishedJob, moment: float, times: RunTimes) -> list[RunningGroup]:
+        """Return the pods of a job that ran at a past moment on nodes that still exist, as a group if there are any."""
         here = [
-            (row, moment - place.started)
+            (row, place.started)
             for place in job.places
             if place.started <= moment < place.ended and (row := self._rows.get(place.node)) is not None
         ]
         if not here:
-            return None
-        return RunningGroup(
+            return []
+        group = RunningGroup(
             queue=job.queue,
             request=self.request(job),
             rows=np.array([row for row, _ in here], np.intp),
-            ages=np.array([age for _, age in here]),
+            ages=age_of(np.array([started for _, started in here]), moment),
             seconds=times.of(job.namespace, job.owner, job.name, job.queue, job.estimate).seconds,
         )
+        return [group]
 
 
 def _older(group: RunningGroup, age: float) -> RunningGroup | None:
@@ -156,35 +154,43 @@ def _emptied(share: QueueShare, name: str, running: Sequence[RunningGroup]) -> Q
     return QueueShare(deserved=share.deserved, capability=share.capability, allocated=allocated)
 
 
-def past_outcomes(past: PastJobs, now_model: QueueModel, now: float, *, seed: int = 0) -> list[Outcome]:
-    """Return what the model would have answered at past moments, without calibration, and what happened."""
-    moments = _moments(past.jobs, now)
-    found: list[Outcome] = []
-    for number, moment in enumerate(moments):
-        times = RunTimes(past.before(moment))
+def learn(past: PastJobs, now_model: QueueModel, now: float, *, seed: int = 0) -> Calibration:
+    """Return the calibration of the model for the cluster in which these jobs ran; `seed` is for its samples.
+
+    It is asked at past moments, each time with what was known then, and the answers are compared with what happened.
+    """
+    ended = sorted((job for job in past.jobs if job.finished <= now), key=lambda job: job.finished)
+    if len(ended) < LEAST_KNOWN:
+        return Calibration()
+    times, known = RunTimes(), 0
+    outcomes: list[Outcome] = []
+    asked: set[str] = set()
+    for number, moment in enumerate(_moments(past.jobs, ended[LEAST_KNOWN - 1].finished, now)):
+        while known < len(ended) and ended[known].finished <= moment:
+            times.add(ended[known])
+            known += 1
         model, waiting = past.model_at(moment, times, now_model, now - moment)
         starts = model.starts(past.futures(moment, times), seed=seed + number)
         for at, job in enumerate(waiting):
-            assert job.started is not None
-            found.append(Outcome(interval_of(starts[:, at]), job.started - moment))
-    return found
+            if job.started is not None and job.wait > SHORTEST_WAIT:
+                part = len(outcomes) * GOLDEN % 1.0  # times are whole seconds: it started some part of one later
+                outcomes.append(Outcome(interval_of(starts[:, at]), job.started + part - moment))
+                asked.add(job.uid)
+    return calibrate(outcomes) if len(asked) >= LEAST_KNOWN else Calibration()
 
 
-def learn(past: PastJobs, now_model: QueueModel, now: float, *, seed: int = 0) -> Calibration:
-    """Return the calibration of the model for the cluster in which these jobs ran."""
-    return calibrate(past_outcomes(past, now_model, now, seed=seed))
-
-
-def _moments(jobs: Sequence[FinishedJob], now: float) -> list[float]:
+def _moments(jobs: Sequence[FinishedJob], since: float, now: float) -> list[float]:
     """Return moments at which jobs waited, spread evenly over the waits: long waits have more of them."""
-    waits = [(job.created, job.started) for job in jobs if job.started is not None and job.wait > SHORTEST_WAIT]
-    waits = [(created, started) for created, started in waits if started <= now]
+    waits = [
+        (max(job.created, since), job.started)
+        for job in jobs
+        if job.started is not None and job.wait > SHORTEST_WAIT and since < job.started <= now
+    ]
     if not waits:
         return []
-    lengths = np.cumsum([started - created for created, started in waits])
+    lengths = np.cumsum([started - begun for begun, started in waits])
     wanted = (np.arange(MOMENTS) + 0.5) / MOMENTS * lengths[-1]
     at = np.searchsorted(lengths, wanted)
     return sorted(
-        waits[each][1] - float(lengths[each] - length)
-        for each, length in zip(at.tolist(), wanted.tolist(), strict=True)
+        waits[each][1] - float(lengths[each] - length) for each, length in zip(at.tolist(), wanted, strict=True)
     )

@@ -21,11 +21,13 @@ Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 SAMPLES = 32
 """Times that the future is simulated."""
-TICK = 1.0
-"""Seconds between two tries; further ahead, one hundredth of the time until then."""
+TICK = 0.5
+"""Seconds within which what ends is freed together; further ahead, one hundredth of the time until then."""
 _GROWTH = 0.01
 MOST_STEPS = 5000
 """Tries of one simulation; what has not started by then starts later than was simulated."""
+GOLDEN = 0.6180339887498949
+"""Its multiples, without their whole parts, are spread evenly from 0 to 1."""
 MOST_DAYS = 30.0
 _HORIZON = MOST_DAYS * 86_400.0
 
@@ -162,15 +164,16 @@ class _Simulation:
             due.append(self._next.arrives)
         if not due:
             return None
-        following = max(min(due), now) + max(TICK, _GROWTH * now)
-        while self._ends and self._ends[0][0] <= following:
-            _, _, rows, request, queue = heapq.heappop(self._ends)
-            np.add.at(self._free, (slice(None), rows), request.reshape(-1, 1))
+        following = min(due)
+        until = following + max(TICK, _GROWTH * now)
+        while self._ends and self._ends[0][0] <= until:
+            following, _, rows, request, queue = heapq.heappop(self._ends)
+            np.add.at(self._free.T, rows, request)
             if queue in self._allocated:
                 self._allocated[queue] -= request * len(rows)
-        while self._next is not None and self._next.arrives <= following:
+        while self._next is not None and self._next.arrives <= max(following, now):
             group, self._arrivals = self._next, self._arrivals + 1
-            rank = self._arrivals * 0.6180339887498949 % 1.0  # spread evenly, without another draw
+            rank = self._arrivals * GOLDEN % 1.0
             self._waiting.append(_Pending(group, _at(group.seconds, rank), group.pods, group.minimum, -1))
             self._next = next(self._future, None)
         return following
@@ -191,8 +194,8 @@ class _Simulation:
             if count < needed:
                 failed[(*shape, group.queue)] = needed
                 continue
-            rows = spread(room, count)
-            np.subtract.at(self._free, (slice(None), rows), group.request.reshape(-1, 1))
+            rows = _spread(room, count)
+            np.subtract.at(self._free.T, rows, group.request)
             if group.queue in self._allocated:
                 self._allocated[group.queue] += group.request * count
             rooms.clear()
@@ -232,24 +235,27 @@ class _Simulation:
 
     def _room(self, group: WaitingGroup) -> Ints:
         """Return how many pods of a group each node has room for, at most all of them."""
-        room = vacancies(self._free, group.request, group.pods)
-        return room if group.nodes is None else np.where(group.nodes, room, 0)
+        room = _vacancies(self._free, group.request, group.pods)
+        if group.nodes is not None:
+            room[~group.nodes] = 0
+        return room
 
 
-def vacancies(free: Floats, request: Floats, most: int) -> Ints:
+def _vacancies(free: Floats, request: Floats, most: int) -> Ints:
     """Return how many pods of a request each node has room for, `most` at most."""
     wanted = request > 0
     if not wanted.any():
         return np.full(free.shape[1], most, np.intp)
     room = np.floor(free[wanted] / request[wanted].reshape(-1, 1) + 1e-9).min(axis=0)
-    return np.minimum(np.maximum(room, 0), most).astype(np.intp)
+    vacant: Ints = np.minimum(np.maximum(room, 0), most).astype(np.intp)
+    return vacant
 
 
 def _at(seconds: Floats, rank: float) -> float:
     return float(seconds[min(int(rank * len(seconds)), len(seconds) - 1)])
 
 
-def spread(room: Ints, count: int) -> Ints:
+def _spread(room: Ints, count: int) -> Ints:
     """Return the rows for so many pods, one after the other on the nodes with most room."""
     given = np.zeros_like(room)
     rows = list[Ints]()

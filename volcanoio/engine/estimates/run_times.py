@@ -24,10 +24,15 @@ MOST = 500
 """Newest jobs of a group that are used."""
 POINTS = 64
 """Equally likely times that represent a group."""
+RESOLUTION = 1.0
+"""Seconds to which times of API objects are rounded down."""
+_SOON = 0.1
+"""Seconds until a pod ends whose time is over."""
 SHORTEST = 1.0
 """Seconds that a pod runs at least."""
 _GUESSED = np.geomspace(60.0, 86_400.0, POINTS)
-_GUESSED_RATIOS = np.geomspace(0.5, 1.5, POINTS)
+_RATIOS = np.geomspace(0.5, 2.0, POINTS)
+"""What a run time may be of the little that is known."""
 
 
 _Group: TypeAlias = tuple[str, ...]
@@ -40,7 +45,7 @@ class Source(StrEnum):
     SAME_JOB = "jobs of this owner and name"
     QUEUE = "jobs of the queue"
     ALL = "all jobs"
-    NOTHING = "no finished job"
+    NOTHING = "a guess, as no finished job is known"
 
 
 class RunTime(NamedTuple):
@@ -78,12 +83,13 @@ class RunTimes:
             for group in _estimators(namespace, owner):
                 if len(found := self._ratios.get(group, ())) >= LEAST:
                     return RunTime(_points(found[-MOST:]) * estimate, Source.ESTIMATE, len(found))
-            return RunTime(_GUESSED_RATIOS * estimate, Source.ESTIMATE, 0)
+            return RunTime(_RATIOS * estimate, Source.ESTIMATE, 0)
         sources = (Source.SAME_JOB, Source.QUEUE, Source.ALL)
         for source, group in zip(sources, _groups(namespace, owner, name, queue), strict=True):
             if len(jobs := self._by_group.get(group, ())) >= LEAST or (source is Source.ALL and jobs):
                 if (seconds := self._known.get(group)) is None:
-                    seconds = self._known[group] = _points(jobs[-MOST:])
+                    likely = jobs[-MOST:] if len(jobs) >= LEAST else np.outer(jobs, _RATIOS).ravel()
+                    seconds = self._known[group] = _points(likely)
                 return RunTime(seconds, source, len(jobs))
         return RunTime(_GUESSED, Source.NOTHING, 0)
 
@@ -114,11 +120,17 @@ def _points(seconds: Iterable[float]) -> Floats:
 def remaining(seconds: Floats, age: Floats, part: float) -> Floats:
     """Return how much longer pods run that have run for `age` seconds, at a rank from 0 to 1 among possible times.
 
-    Only times above the age are possible. Beyond all known times, the longer a pod has run the longer it continues:
-    half of such pods end before they have run twice as long, all before ten times.
+    Only times above the age are possible, or less than a second below it, as times of API objects are whole seconds.
+    Beyond all known times, the longer a pod has run the longer it continues: half of such pods end before they have run
+    twice as long, all before ten times.
     """
-    first = np.searchsorted(seconds, age, side="right")
+    first = np.searchsorted(seconds, age - RESOLUTION, side="right")
     left = len(seconds) - first
     at = np.minimum(first + (part * left).astype(np.intp), len(seconds) - 1)
     overdue = np.maximum(age, SHORTEST) * min(1 / (1 - min(part, 0.95)) - 1, 9.0)
-    return np.where(left > 0, seconds[at] - age, overdue)
+    return np.where(left > 0, np.maximum(seconds[at] - age, _SOON), overdue)
+
+
+def age_of(started: Floats | float, now: float) -> Floats:
+    """Return the ages of pods that started at these times, which are whole seconds: half a second later on average."""
+    return np.maximum(now - np.asarray(started, np.float64) - RESOLUTION / 2, 0.0)

@@ -132,6 +132,14 @@ class HistoryRecorder:
         self._notes.append(UsageNote(uid, used, seconds))
 
     def _take(self, batch: Batch) -> None:
+        """Note a batch. An error here must not reach the bus: it would end job control."""
+        try:
+            self._note(batch)
+        except Exception:
+            self._probe.count(DROPPED)
+            _log.exception("an end of a job could not be noted for the history")
+
+    def _note(self, batch: Batch) -> None:
         for event in batch:
             if not isinstance(event, Observed):
                 continue
@@ -215,19 +223,18 @@ class HistoryWriter:
             self._open()
         except (HistoryError, OSError, sqlite3.Error) as error:
             failure = self._failed(error)
-        for note in notes:
-            self._account(note)
+        lost = sum(not self._is_accounted(note) for note in notes)
         written = len(self.waiting)
         if self.store is not None:
             try:
                 changed = {uid: self.accounts[uid] for uid in self.changed if uid in self.accounts}
                 self.store.write(self.waiting, changed, self.closed, now)
                 self.waiting, self.changed, self.closed = [], set(), set()
-            except (OSError, sqlite3.Error) as error:
+            except Exception as error:  # whatever it is, job control goes on
                 failure = self._failed(error)
         dropped = max(0, len(self.waiting) - MOST_WAITING)
         del self.waiting[:dropped]
-        return Outcome(written if not self.waiting and not dropped else 0, dropped, len(self.waiting), failure)
+        return Outcome(written if not self.waiting and not dropped else 0, dropped + lost, len(self.waiting), failure)
 
     def close(self) -> None:
         """Close the file."""
@@ -255,6 +262,15 @@ class HistoryWriter:
             return Failure("corrupt", f"{error}; it could not be renamed either: {problem.strerror}")
         self.changed |= self.accounts.keys()
         return Failure("corrupt", f"{error}; it was renamed to {aside}, and a new file is begun")
+
+    def _is_accounted(self, note: JobNote | PodNote | UsageNote) -> bool:
+        """Account for a note; an object that cannot be accounted for is logged, and the others are written."""
+        try:
+            self._account(note)
+        except Exception:
+            _log.exception("a job is missing in the history, as its account could not be made")
+            return False
+        return True
 
     def _account(self, note: JobNote | PodNote | UsageNote) -> None:
         match note:
