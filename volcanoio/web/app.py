@@ -159,6 +159,12 @@ class Page:
             response = await handler(request)
         except web.HTTPException as error:
             response = _error(error.status, error.reason)
+        except Unauthorized as error:
+            if self._viewers.uses_tokens:
+                response = _error(401, "the API server does not accept your token (any more); sign in again")
+            else:
+                text = "the API server does not accept the credentials of the kubeconfig"
+                response = _error(502, f"{text} ({error.message}); renew them, then start this again")
         except Exception as error:
             response = _error(*_status_of(error, request))
         if not response.prepared:
@@ -238,7 +244,7 @@ class Page:
         viewer = await self._viewer(request)
         return _json(
             {
-                "user": viewer.name,
+                "user": viewer.name or "",
                 "csrf": viewer.csrf,
                 "version": __version__,
                 "now": self._options.now(),
@@ -461,8 +467,6 @@ def _status_of(error: Exception, request: web.Request) -> tuple[int, str]:
             return 404, str(error)
         case JournalError():
             return 500, str(error)
-        case Unauthorized():
-            return 401, "the API server does not accept your credentials (any more); sign in again"
         case ApiError():
             return (error.code if 400 <= error.code < 600 else 502), error.message
         case StreamRefused():

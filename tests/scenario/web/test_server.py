@@ -334,6 +334,12 @@ async def test_each_token_is_a_user_of_its_own() -> None:
             assert [method for method, _ in transports["Bearer bob-token"].sent].count("DELETE") == 1
 
 
+async def test_credentials_of_a_kubeconfig_that_are_not_accepted_are_no_reason_to_sign_in() -> None:
+    async with served() as (api, _), site(Viewers(own=Unaccepted(api.transport))) as page:
+        status, found = await page.ask("GET", "api/state")
+        assert (status, "credentials of the kubeconfig" in found["error"]["message"]) == (502, True)
+
+
 async def test_the_number_of_users_is_limited() -> None:
     async with served() as (api, _), site(Viewers(connect=lambda _: Limited(api.transport))) as page:
         for number in range(MOST_VIEWERS):
