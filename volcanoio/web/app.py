@@ -29,6 +29,7 @@ from aiohttp import web
 
 from volcanoio import __version__
 from volcanoio.bus.journal import JournalError
+from volcanoio.compose.journals.timeline import UnknownJobError
 from volcanoio.compose.live.reading import installed_configuration
 from volcanoio.compose.simulate import SimulateOptions
 from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError
@@ -142,6 +143,7 @@ class Page:
             "node": self._node,
             "queue": self._queue,
             "events": self._events,
+            "timeline": self._timeline,
             "yaml": self._yaml,
             "logs": self._logs,
             "logs/follow": self._follow,
@@ -321,6 +323,11 @@ class Page:
         viewer, feed = await self._feed(request)
         return _json(await details.events(viewer.client, feed, *_job_of(request)))
 
+    async def _timeline(self, request: web.Request) -> web.StreamResponse:
+        viewer = await self._viewer(request)
+        namespace, name, _ = _job_of(request)
+        return _json(await details.steps(viewer.client, namespace, name))
+
     async def _yaml(self, request: web.Request) -> web.StreamResponse:
         viewer = await self._viewer(request)
         kind = MANIFESTS.get(request.query.get("kind", "job").lower())
@@ -463,7 +470,7 @@ def _status_of(error: Exception, request: web.Request) -> tuple[int, str]:
             return 400, str(error)
         case ActionError():
             return error.code, str(error)
-        case UnknownTargetError() | NoHistoryError():
+        case UnknownTargetError() | UnknownJobError() | NoHistoryError():
             return 404, str(error)
         case JournalError():
             return 500, str(error)

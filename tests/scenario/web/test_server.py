@@ -419,6 +419,17 @@ async def test_what_does_not_exist_is_not_found() -> None:
             assert (status, found["error"]["code"]) == (404, 404), path
 
 
+async def test_what_happened_to_a_job_is_told_by_its_objects() -> None:
+    async with served() as (api, page):
+        group = waiting_group(await api.get(kinds.JOB, "train", "default"))
+        await api.create(kinds.POD_GROUP, group, namespace="default")
+        steps = await page.get("api/timeline", namespace="default", name="train")
+        assert [kind for _, kind, _ in steps][:1] == ["submitted"]
+        assert any("PodGroup train-group created" in text for _, _, text in steps)
+        status, found = await page.ask("GET", "api/timeline", namespace="default", name="none")
+        assert (status, "has no job default/none" in found["error"]["message"]) == (404, True)
+
+
 async def test_a_manifest_is_yaml_without_managed_fields() -> None:
     async with served() as (_, page):
         status, text = await page.ask("GET", "api/yaml", kind="Job", namespace="default", name="train")
