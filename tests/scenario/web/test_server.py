@@ -419,7 +419,7 @@ async def test_what_does_not_exist_is_not_found() -> None:
             assert (status, found["error"]["code"]) == (404, 404), path
 
 
-async def test_what_happened_to_a_job_is_told_by_its_objects() -> None:
+async def test_what_happened_to_a_job_is_listed_from_its_objects() -> None:
     async with served() as (api, page):
         group = waiting_group(await api.get(kinds.JOB, "train", "default"))
         await api.create(kinds.POD_GROUP, group, namespace="default")
