@@ -29,6 +29,7 @@ from aiohttp import web
 
 from volcanoio import __version__
 from volcanoio.bus.journal import JournalError
+from volcanoio.compose.journals.timeline import UnknownJobError
 from volcanoio.compose.live.reading import installed_configuration
 from volcanoio.compose.simulate import SimulateOptions
 from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError
@@ -142,6 +143,7 @@ class Page:
             "node": self._node,
             "queue": self._queue,
             "events": self._events,
+            "timeline": self._timeline,
             "yaml": self._yaml,
             "logs": self._logs,
             "logs/follow": self._follow,
@@ -159,6 +161,12 @@ class Page:
             response = await handler(request)
         except web.HTTPException as error:
             response = _error(error.status, error.reason)
+        except Unauthorized as error:
+            if self._viewers.uses_tokens:
+                response = _error(401, "the API server does not accept your token (any more); sign in again")
+            else:
+                text = "the API server does not accept the credentials of the kubeconfig"
+                response = _error(502, f"{text} ({error.message}); renew them, then start this again")
         except Exception as error:
             response = _error(*_status_of(error, request))
         if not response.prepared:
@@ -238,7 +246,7 @@ class Page:
         viewer = await self._viewer(request)
         return _json(
             {
-                "user": viewer.name,
+                "user": viewer.name or "",
                 "csrf": viewer.csrf,
                 "version": __version__,
                 "now": self._options.now(),
@@ -314,6 +322,11 @@ class Page:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         viewer, feed = await self._feed(request)
         return _json(await details.events(viewer.client, feed, *_job_of(request)))
+
+    async def _timeline(self, request: web.Request) -> web.StreamResponse:
+        viewer = await self._viewer(request)
+        namespace, name, _ = _job_of(request)
+        return _json(await details.steps(viewer.client, namespace, name))
 
     async def _yaml(self, request: web.Request) -> web.StreamResponse:
         viewer = await self._viewer(request)
@@ -457,12 +470,10 @@ def _status_of(error: Exception, request: web.Request) -> tuple[int, str]:
             return 400, str(error)
         case ActionError():
             return error.code, str(error)
-        case UnknownTargetError() | NoHistoryError():
+        case UnknownTargetError() | UnknownJobError() | NoHistoryError():
             return 404, str(error)
         case JournalError():
             return 500, str(error)
-        case Unauthorized():
-            return 401, "the API server does not accept your credentials (any more); sign in again"
         case ApiError():
             return (error.code if 400 <= error.code < 600 else 502), error.message
         case StreamRefused():

@@ -20,7 +20,9 @@ import anyio.to_thread
 import msgspec
 import yaml
 
+from volcanoio.compose.journals.live_timeline import read_timeline
 from volcanoio.compose.journals.states import PastStates
+from volcanoio.compose.journals.timeline import grouped
 from volcanoio.compose.live.conditions import waiting_by_conditions
 from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.compose.state_files import State
@@ -256,6 +258,12 @@ def event_view(event: Manifest) -> EventView:
         count=int(series.get("count") or event.get("count") or 1),
         source=str((event.get("source") or {}).get("component") or event.get("reportingComponent") or ""),
     )
+
+
+async def steps(client: Client, namespace: str, name: str) -> list[tuple[float, str, str]]:
+    """Return what happened to a Job: time, kind and sentence. Raises UnknownJobError, ApiError, TransportError."""
+    entries = (await read_timeline(client, name, namespace)).entries
+    return [(each.at, str(each.kind), each.text) for each in grouped(entries)]
 
 
 async def manifest(client: Client, kind: Kind, namespace: str, name: str) -> str:

@@ -81,8 +81,8 @@ class Viewer:
     def __init__(self, transport: Transport, csrf: str, now: Callable[[], float] = time.time) -> None:
         self.client = Client(transport)
         self.csrf = csrf
-        self.name = ""
-        """Name of the user, "" if the API server does not return it."""
+        self.name: str | None = None
+        """Name of the user, "" if the API server does not return it; None until it was asked."""
         self._transport = transport
         self._now = now
         self._rights: dict[tuple[str, ...], tuple[float, bool]] = {}
@@ -248,7 +248,7 @@ class Viewers:
         if self._own is not None:
             if not hmac.compare_digest(token, self.key):
                 return None
-            if not self._own.name:
+            if self._own.name is None:
                 with suppress(TransportError):
                     await self._own.introduce()
             return self._own

@@ -334,6 +334,12 @@ async def test_each_token_is_a_user_of_its_own() -> None:
             assert [method for method, _ in transports["Bearer bob-token"].sent].count("DELETE") == 1
 
 
+async def test_credentials_of_a_kubeconfig_that_are_not_accepted_are_no_reason_to_sign_in() -> None:
+    async with served() as (api, _), site(Viewers(own=Unaccepted(api.transport))) as page:
+        status, found = await page.ask("GET", "api/state")
+        assert (status, "credentials of the kubeconfig" in found["error"]["message"]) == (502, True)
+
+
 async def test_the_number_of_users_is_limited() -> None:
     async with served() as (api, _), site(Viewers(connect=lambda _: Limited(api.transport))) as page:
         for number in range(MOST_VIEWERS):
@@ -411,6 +417,17 @@ async def test_what_does_not_exist_is_not_found() -> None:
         ):
             status, found = await page.ask("GET", path, headers=None, body=None, **query)
             assert (status, found["error"]["code"]) == (404, 404), path
+
+
+async def test_what_happened_to_a_job_is_listed_from_its_objects() -> None:
+    async with served() as (api, page):
+        group = waiting_group(await api.get(kinds.JOB, "train", "default"))
+        await api.create(kinds.POD_GROUP, group, namespace="default")
+        steps = await page.get("api/timeline", namespace="default", name="train")
+        assert [kind for _, kind, _ in steps][:1] == ["submitted"]
+        assert any("PodGroup train-group created" in text for _, _, text in steps)
+        status, found = await page.ask("GET", "api/timeline", namespace="default", name="none")
+        assert (status, "has no job default/none" in found["error"]["message"]) == (404, True)
 
 
 async def test_a_manifest_is_yaml_without_managed_fields() -> None:

@@ -35,6 +35,7 @@ export function jobPage(context, kind, namespace, name) {
   const buttons = h("p", { class: "buttons" });
   const gangPart = h("div", {}, h("p", { class: "quiet" }, "Loading…"));
   const timePart = h("div", {});
+  const stepPart = h("div", {});
   const podList = podTable((pod) => showLog(pod));
   const log = logPart(context, namespace);
   const why = whyPart(context, about);
@@ -44,7 +45,7 @@ export function jobPage(context, kind, namespace, name) {
     h("h1", {}, name), head, buttons,
     h("nav", { "aria-label": "Parts of this page", class: "parts" }, ["why", "gang", "timeline", "pods", "events", "logs", "yaml"].map((id) =>
       h("a", { href: `#${id}`, onclick: (/** @type {Event} */ event) => jump(event, id) }, id === "yaml" ? "YAML" : id === "why" ? "Why" : id.charAt(0).toUpperCase() + id.slice(1)))),
-    section("why", "Why", why.element), section("gang", "Gang", gangPart), section("timeline", "Timeline", timePart),
+    section("why", "Why", why.element), section("gang", "Gang", gangPart), section("timeline", "Timeline", timePart, stepPart),
     section("pods", "Pods", podList.element), section("events", "Events", events.element), section("logs", "Logs", log.element),
     section("yaml", "YAML", yamlPart(context, kind, namespace, name)));
   let version = -1;
@@ -69,6 +70,7 @@ export function jobPage(context, kind, namespace, name) {
       const details = /** @type {Details} */ (await get("job", about, left));
       draw(details);
       events.load();
+      if (kind === "Job") loadSteps();
     } catch (error) {
       if (left.aborted) return;
       const missing = error instanceof RequestError && error.status === 404;
@@ -76,6 +78,16 @@ export function jobPage(context, kind, namespace, name) {
       fill(buttons);
     } finally {
       isLoading = false;
+    }
+  }
+
+  async function loadSteps() {
+    try {
+      const steps = /** @type {[number, string, string][]} */ (await get("timeline", about, left));
+      fill(stepPart, h("h3", {}, "What happened"), table("What happened, oldest first", ["Time", "Kind", "What"],
+        steps.slice(-200).map(([at, what, text]) => [timeText(at, clock.now()), what, text])));
+    } catch {
+      if (!left.aborted) fill(stepPart);
     }
   }
 

@@ -163,7 +163,7 @@ function zoneMap(nodes, zone, resource, size, chosen, choose) {
 function levelOf(node, resource) {
   const full = fullness(node, resource);
   if (Number.isNaN(full)) return "none";
-  return String(Math.min(STEPS, Math.floor(full * STEPS + 0.001) + (full > 0 && full < 1 / STEPS ? 1 : 0)));
+  return String(Math.ceil(full * STEPS - 0.001));
 }
 
 /** @param {NodeRow} node @param {string} resource */
@@ -176,7 +176,7 @@ function nodeText(node, resource) {
 /** @param {string} resource */
 function mapLegend(resource) {
   return h("ul", { class: "legend" },
-    Array.from({ length: STEPS + 1 }, (_, level) => h("li", {}, h("span", { class: `swatch level-${level}`, "aria-hidden": "true" }), level === 0 ? "empty" : level === STEPS ? "full" : `to ${level * (100 / STEPS)} %`)),
+    Array.from({ length: STEPS + 1 }, (_, level) => h("li", {}, h("span", { class: `swatch level-${level}`, "aria-hidden": "true" }), level === 0 ? "empty" : `to ${level * (100 / STEPS)} %`)),
     h("li", {}, h("span", { class: "swatch level-none", "aria-hidden": "true" }), `no ${resource}`),
     h("li", {}, h("span", { class: "swatch crossed", "aria-hidden": "true" }, "×"), "not ready"), h("li", {}, h("span", { class: "swatch crossed", "aria-hidden": "true" }, "∕"), "not schedulable"));
 }

@@ -141,7 +141,7 @@ export function ordered(queues) {
   /** @type {Branch[]} */
   const found = [];
   /** @param {string} parent @param {number} depth @param {Set<string>} above @returns {Branch[]} */
-  const visit = (parent, depth, above) => (below.get(parent) ?? []).sort((a, b) => a.name.localeCompare(b.name)).filter((queue) => !above.has(queue.name)).map((queue) => {
+  const visit = (parent, depth, above) => (below.get(parent) ?? []).sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true })).filter((queue) => !above.has(queue.name)).map((queue) => {
     /** @type {Branch} */
     const branch = { queue, depth, requested: { ...queue.requested }, inqueue: { ...queue.inqueue }, waiting: { ...queue.waiting }, used: queue.used ? { ...queue.used } : null, groups: { ...queue.groups } };
     found.push(branch);
