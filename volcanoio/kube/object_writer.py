@@ -284,8 +284,10 @@ class PatchSlots:
 
     def _enqueue(self, queue: deque[_Unsent], effect: Patch, outcome: asyncio.Future[Outcome]) -> None:
         last = queue[-1] if queue else None
-        if last is None:
-            queue.append(_Unsent(effect, [outcome]))
+        if last is None or (
+            last.effect.uid == effect.uid and effect.resource_version and not last.effect.resource_version
+        ):
+            queue.append(_Unsent(effect, [outcome]))  # the older one holds for every version
         elif (last.effect.uid, last.effect.resource_version) != (effect.uid, effect.resource_version):
             message = "a newer patch computed from another version replaced this one before it was sent"
             _resolve(last.waiting, Outcome(error=Conflict(409, SUPERSEDED, message)))

@@ -323,3 +323,15 @@ async def test_other_patches_pass_those_that_explain_why_pods_wait() -> None:
             held.set()
         await until(lambda: not executor.steps_under_way)
     assert len(bench.transport.calls) == 100
+
+
+async def test_an_unsent_patch_for_every_version_is_not_replaced_by_one_for_a_version() -> None:
+    bench = Bench({})
+    bench.hold[1] = asyncio.Event()
+    async with bench.running() as executor:
+        for each in (patch(1, {"a": 1}), patch(2, {"b": 2}), patch(3, {"c": 3}, version="7")):
+            executor.submit("scheduler", "ns/a", ((each,),))
+        await until(lambda: len(bench.transport.calls) == 1)
+        bench.hold[1].set()
+        await until(lambda: not executor.steps_under_way)
+    assert [set(call.body) - {"metadata"} for call in bench.transport.calls] == [{"a"}, {"b"}, {"c"}]

@@ -17,7 +17,7 @@ from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import run_until_idle
 from volcanoio.compose.state_files import read_state
 from volcanoio.engine.scheduling.cluster.memory import SchedulerMemory
-from volcanoio.engine.scheduling.diagnosis.answers import LiveAnswer
+from volcanoio.engine.scheduling.diagnosis.answers import LiveAnswer, UnknownTargetError
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import BindRefused
 from volcanoio.model import kinds
@@ -224,3 +224,26 @@ async def test_what_is_read_between_two_cycles_waits_for_an_open_one() -> None:
             assert rig.scheduler.busy_for() >= 0
             closed = await rig.scheduler.between_cycles(lambda: len(rig.closed))
         assert closed == seen[0]
+
+
+async def test_an_error_of_what_is_read_after_an_open_cycle_reaches_the_asker_alone() -> None:
+    rig = Rig()
+    async with rig.running(*WAITING):
+        seen: list[int] = []
+
+        def read(session: CycleSession) -> Iterator[None]:
+            seen.append(session.cycle)
+            yield
+            yield
+
+        def fail() -> None:
+            raise UnknownTargetError("queue/x")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(rig.scheduler.ask, read)
+            while not seen:
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(UnknownTargetError):
+                await rig.scheduler.between_cycles(fail)
+        await rig.scheduler.ask(read)
+        assert len(seen) == 2, "the scheduler goes on"

@@ -210,19 +210,22 @@ class Scheduler:
             raise question.error
 
     async def between_cycles(self, read: Callable[[], T]) -> T:
-        """Return what a function reads of the state while no cycle is open."""
+        """Return what a function reads of the state while no cycle is open. Raises what the function raises."""
         if self._closed.is_set():
             return read()
-        done, found = anyio.Event(), list[T]()
+        done, found, errors = anyio.Event(), list[T](), list[Exception]()
 
         def take() -> None:
             try:
                 found.append(read())
-            finally:
-                done.set()
+            except Exception as error:  # the asker's: it must not end the scheduler
+                errors.append(error)
+            done.set()
 
         self._asked.between.append(take)
         await done.wait()
+        if errors:
+            raise errors[0]
         return found[0]
 
     @property

@@ -114,8 +114,10 @@ def _report(session: CycleSession, task: TaskInfo, reason: str, message: str, pe
         "message": message,
         "lastTransitionTime": session.timestamp,
     }
-    # it may be sent seconds later: a pod that was bound meanwhile must not get a reason for waiting
-    session.outbox.put(pod_status_patch(task.pod, {"conditions": [condition]}, at_version=True))
+    # it may be sent seconds later: a pod that was bound meanwhile must not get a reason for waiting; the nomination of
+    # a pod is written before this, and makes another version of it
+    patch = pod_status_patch(task.pod, {"conditions": [condition]}, at_version=not task.nominated_node)
+    session.outbox.put(patch)
     session.outbox.put(
         Record(
             regarding=object_reference(kinds.POD, task.pod),
