@@ -25,6 +25,7 @@ from volcanoio.web.viewers import Viewers
 SCRIPT = Path(__file__).parent / "browser.mjs"
 TASKS = ("why", "log", "ahead", "fullest", "time", "share", "suspend", "resume", "close")
 MOST_CLICKS = 3
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(autouse=True)
