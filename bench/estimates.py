@@ -10,11 +10,12 @@ the quantiles of the waits of those days. Without --spread every pod runs for a 
 from __future__ import annotations
 
 import argparse
+import heapq
 import json
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,13 @@ from volcanoio.engine.estimates.run_times import RunTimes
 
 WEIGHTS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
 """Weights of the newest wait that are tried on the training days."""
+
+
+class Wait(NamedTuple):
+    """A question (in epoch seconds), and the seconds until the job started."""
+
+    at: float
+    seconds: float
 
 
 def answered(day: Day, before: Sequence[FinishedJob], seed: int) -> tuple[list[Outcome], list[float]]:
@@ -59,29 +67,36 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def smoothed(waits: Sequence[float], weight: float, start: float) -> tuple[list[float], float]:
-    """Return the exponentially weighted mean before each wait, and after the last."""
+def smoothed(waits: Sequence[Wait], weight: float, start: float) -> tuple[list[float], float]:
+    """Return the exponentially weighted mean at each question, by time, and after the last: of waits that were over."""
     means, mean = list[float](), start
-    for wait in waits:
+    waiting: list[tuple[float, float]] = []
+    for wait in sorted(waits):
+        while waiting and waiting[0][0] <= wait.at:
+            mean += weight * (heapq.heappop(waiting)[1] - mean)
         means.append(mean)
-        mean += weight * (wait - mean)
+        heapq.heappush(waiting, (wait.at + wait.seconds, wait.seconds))
+    for _, seconds in sorted(waiting):
+        mean += weight * (seconds - mean)
     return means, mean
 
 
-def points(means: Sequence[float], waits: Sequence[float]) -> list[Outcome]:
-    """Return answers that are one number."""
-    return [Outcome(Interval(mean, mean, mean), wait) for mean, wait in zip(means, waits, strict=True)]
+def points(waits: Sequence[Wait], weight: float, start: float) -> list[Outcome]:
+    """Return answers that are the mean of past waits."""
+    means, _ = smoothed(waits, weight, start)
+    return [Outcome(Interval(mean, mean, mean), wait.seconds) for mean, wait in zip(means, sorted(waits), strict=True)]
 
 
-def compare(train: Sequence[float], held_out: Sequence[float]) -> dict[str, Any]:
+def compare(train: Sequence[Wait], held_out: Sequence[Wait]) -> dict[str, Any]:
     """Return the figures of what needs no model."""
-    losses = {weight: figures(points(smoothed(train, weight, train[0])[0], train)) for weight in WEIGHTS}
-    best = min(WEIGHTS, key=lambda weight: losses[weight]["pinball_seconds"])
-    mean = smoothed(train, best, train[0])[1]
-    quantiles = Interval(*np.quantile(train, LEVELS).tolist())
+    first = train[0].seconds
+    losses = {weight: figures(points(train, weight, first))["pinball_seconds"] for weight in WEIGHTS}
+    best = min(WEIGHTS, key=lambda weight: losses[weight])
+    mean = smoothed(train, best, first)[1]
+    quantiles = Interval(*np.quantile([wait.seconds for wait in train], LEVELS).tolist())
     return {
-        "exponentially_weighted_mean": {"weight": best, **figures(points(smoothed(held_out, best, mean)[0], held_out))},
-        "quantiles_of_training_days": figures([Outcome(quantiles, wait) for wait in held_out]),
+        "exponentially_weighted_mean": {"weight": best, **figures(points(held_out, best, mean))},
+        "quantiles_of_training_days": figures([Outcome(quantiles, wait.seconds) for wait in held_out]),
     }
 
 
@@ -89,13 +104,13 @@ def measure(load: Load, days: int, train: int, seed: int = 1) -> dict[str, Any]:
     """Run the days and answer the questions of those after `train`."""
     known = RunTimes()
     before: list[FinishedJob] = []
-    waits: list[list[float]] = []
+    waits: list[list[Wait]] = []
     raw, calibrated, spent, calibrations = list[Outcome](), list[Outcome](), list[float](), list[Calibration]()
     per_day = []
     for number in range(days):
         day = EngineDay(load, known, day=number, seed=seed + number).run()
         if number < train:
-            waits.append([day.started[key] - each.at for each in day.questions for key in _asked(day, each.observed)])
+            waits.append(_waits(day))
         elif day.questions:
             first = day.questions[0]
             past = PastJobs(before, first.observed.resources, first.observed.nodes)
@@ -103,16 +118,18 @@ def measure(load: Load, days: int, train: int, seed: int = 1) -> dict[str, Any]:
             outcomes, seconds = answered(day, before, seed)
             corrected = [Outcome(calibrations[-1].apply(each.answer), each.seconds) for each in outcomes]
             raw, calibrated, spent = raw + outcomes, calibrated + corrected, spent + seconds
-            waits.append([each.seconds for each in outcomes])
+            waits.append(_waits(day))
             per_day.append({"day": number + 1, "answers": len(outcomes), **figures(corrected)})
         before += day.jobs
         print(f"day {number + 1} of {days}: {len(day.jobs)} jobs", file=sys.stderr, flush=True)
-    trained, held_out = (sum(some, list[float]()) for some in (waits[:train], waits[train:]))
+    trained, held_out = (sum(some, list[Wait]()) for some in (waits[:train], waits[train:]))
     return {
         "jobs": len(before),
         "asked_on_training_days": len(trained),
         "answers_on_held_out_days": len(held_out),
-        "wait_seconds_p50_p90_max": [round(float(each), 1) for each in np.quantile(held_out, (0.5, 0.9, 1.0))],
+        "wait_seconds_p50_p90_max": [
+            round(float(each), 1) for each in np.quantile([wait.seconds for wait in held_out], (0.5, 0.9, 1.0))
+        ],
         "calibrated": figures(calibrated),
         "held_out_days": per_day,
         "not_calibrated": figures(raw),
@@ -123,9 +140,14 @@ def measure(load: Load, days: int, train: int, seed: int = 1) -> dict[str, Any]:
     }
 
 
-def _asked(day: Day, observed: Any) -> list[str]:
-    groups = zip(observed.jobs, observed.model.waiting, strict=True)
-    return [key for key, group in groups if group.minimum and key in day.started]
+def _waits(day: Day) -> list[Wait]:
+    """Return what was asked on a day, and how long it was until each job started."""
+    return [
+        Wait(question.at, day.started[key] - question.at)
+        for question in day.questions
+        for key, group in zip(question.observed.jobs, question.observed.model.waiting, strict=True)
+        if group.minimum and key in day.started
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

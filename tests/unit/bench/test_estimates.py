@@ -31,8 +31,9 @@ def test_figures_count_misses_on_both_sides() -> None:
     assert (found["coverage"], found["earlier"], found["later"]) == (0.5, 0.25, 0.25)
 
 
-def test_the_mean_of_past_waits_does_not_know_the_wait_it_answers() -> None:
-    assert estimates.smoothed([10.0, 20.0], 0.5, 0.0) == ([0.0, 5.0], 12.5)
+def test_the_mean_has_only_waits_that_were_over() -> None:
+    waits = [estimates.Wait(0, 10.0), estimates.Wait(5, 20.0), estimates.Wait(12, 4.0), estimates.Wait(30, 1.0)]
+    assert estimates.smoothed(waits, 0.5, 0.0) == ([0.0, 0.0, 5.0, 12.25], 6.625)
 
 
 @pytest.mark.parametrize(
