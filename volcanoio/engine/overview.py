@@ -148,6 +148,7 @@ class Overview:
         self._jobs: dict[str, JobRow] = {}
         self._queues: dict[str, QueueRow] = {}
         self._nodes: dict[str, NodeRow] = {}
+        self._existing_nodes: set[str] = set()
         self._job_objects: dict[str, Job] = {}
         self._groups: dict[str, PodGroup] = {}
         """PodGroups by key of the row."""
@@ -307,6 +308,8 @@ class Overview:
             self._count(uid, record, 1)
         if known is not None and known.job and (record is None or record.job != known.job):
             self._describe(known.job, pod.metadata)
+        if known is not None and known.is_placed:
+            self._drop_node(known.node)
 
     def _record(self, pod: Pod, known: _PodRecord | None) -> _PodRecord:
         meta = pod.metadata
@@ -379,9 +382,11 @@ class Overview:
         name = node.metadata.name
         self._dirty.nodes.add(name)
         row = self._nodes.setdefault(name, NodeRow(name=name))
-        if gone and not self._pods_on.get(name):
-            del self._nodes[name]
-            return
+        if gone:
+            self._existing_nodes.discard(name)
+            self._drop_node(name)
+        else:
+            self._existing_nodes.add(name)
         ready = next((one.status for one in node.status.conditions if one.type == "Ready"), "True")
         row.ready = not gone and ready == "True"
         row.schedulable = not node.spec.unschedulable
@@ -392,6 +397,11 @@ class Overview:
             if taint.key not in _CONTROL
         )
         row.allocatable = stored_amounts(node.status.allocatable or node.status.capacity)
+
+    def _drop_node(self, name: str) -> None:
+        """Remove the row of a node that does not exist and has no pods."""
+        if name not in self._existing_nodes and not self._pods_on.get(name):
+            self._nodes.pop(name, None)
 
     # -- usage
 
