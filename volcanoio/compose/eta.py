@@ -155,5 +155,4 @@ def _observation(offline: Offline, known: _Known) -> Observation:
 
 def _job_name(group: PodGroup) -> str:
     """Return the name of the Job that owns a PodGroup, else its own."""
-    owners = (owner.name for owner in group.metadata.owner_references if owner.kind == kinds.JOB.kind)
-    return next(owners, group.metadata.name)
+    return next(iter(kinds.owner_names(kinds.JOB, group.metadata)), group.metadata.name)

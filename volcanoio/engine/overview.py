@@ -235,7 +235,7 @@ class Overview:
 
     def _fold_group(self, group: PodGroup, *, gone: bool) -> None:
         meta = group.metadata
-        owner = next((ref.name for ref in meta.owner_references if ref.kind == kinds.JOB.kind and _is_ours(ref)), "")
+        owner = next(iter(kinds.owner_names(kinds.JOB, meta)), "")
         key = f"{meta.namespace}/{owner}" if owner else f"{meta.namespace}/pg/{meta.name}"
         if gone:
             self._group_rows.pop(meta.key, None)
@@ -443,10 +443,6 @@ def _register(index: dict[str, dict[str, str]], where: str, uid: str, key: str, 
         found.pop(uid, None)
         if not found:
             del index[where]
-
-
-def _is_ours(reference: object) -> bool:
-    return getattr(reference, "api_version", "").startswith(kinds.JOB.group)
 
 
 def _clear(row: JobRow) -> None:

@@ -163,6 +163,22 @@ async def test_questions_that_cannot_be_answered() -> None:
         assert text.endswith("did you mean big?")
 
 
+async def test_the_owner_of_a_pod_group_is_a_job_of_volcano_alone() -> None:
+    others, ours = group("x", 1), group("train-uid", 1)
+    others["metadata"]["ownerReferences"] = [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u"}]
+    ours["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "v"}
+    ]
+    rig = Rig()
+    async with rig.running(*CLUSTER, others, ours):
+        waiting = (await asked(rig, target="job/train")).waiting
+        assert waiting is not None
+        assert waiting.target == "ns/train-uid"
+    rig = Rig()
+    async with rig.running(*CLUSTER, others):
+        assert (await refused(rig, target="job/train", namespace="ns"))[0] == 404
+
+
 async def test_a_standby_and_one_that_is_still_listing_do_not_answer() -> None:
     rig = Rig(is_standby=True)
     async with rig.running(*WAITING):

@@ -224,7 +224,7 @@ def _foreign_group(state: ClusterState, kind: str, name: str, namespace: str) ->
 
 
 def _job_owners(group: PodGroup) -> list[str]:
-    return [owner.name for owner in group.metadata.owner_references if owner.kind == kinds.JOB.kind]
+    return kinds.owner_names(kinds.JOB, group.metadata)
 
 
 def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> str:
