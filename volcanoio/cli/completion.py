@@ -2,7 +2,8 @@
 
 `volcanoio completion bash|zsh|fish` prints click's script for the shell, which asks the command itself for completions.
 kubectl finds the console script `kubectl-volcano` as its plugin, and `kubectl_complete-volcano` for its completions:
-these are printed as cobra's `__complete` does, one per line with its description, and a directive in the last line.
+these are printed as cobra's command __complete does, one per line with its description, and a directive in the last
+line.
 Names of jobs, queues and namespaces are read from the cluster that the words before select.
 """
 

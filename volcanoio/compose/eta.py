@@ -13,7 +13,7 @@ import numpy as np
 
 from volcanoio.compose.simulate import Simulator
 from volcanoio.compose.state_files import State
-from volcanoio.compose.why import builder
+from volcanoio.compose.why import builder, last_of
 from volcanoio.engine.accounting.finished_jobs import FinishedJob, owner_of
 from volcanoio.engine.estimates.intervals import Interval, interval_of
 from volcanoio.engine.estimates.observed_state import Observation, observe
@@ -91,7 +91,7 @@ def estimate(simulator: Simulator, state: State, history: Sequence[FinishedJob],
     if simulator.options.now is None:
         simulator.now = max(simulator.now, _latest(state.objects, history))
     offline = builder(simulator, state)(state.objects)
-    found = find(offline.state, offline.pod, *parse_target(target), namespace).job
+    found = last_of(find(offline.state, offline.pod, *parse_target(target), namespace)).job
     if found is None:
         raise UnknownTargetError(f"{target} is not a job; give the name of a Job or PodGroup")
     key = found.key
@@ -155,5 +155,4 @@ def _observation(offline: Offline, known: _Known) -> Observation:
 
 def _job_name(group: PodGroup) -> str:
     """Return the name of the Job that owns a PodGroup, else its own."""
-    owners = (owner.name for owner in group.metadata.owner_references if owner.kind == kinds.JOB.kind)
-    return next(owners, group.metadata.name)
+    return next(iter(kinds.owner_names(kinds.JOB, group.metadata)), group.metadata.name)

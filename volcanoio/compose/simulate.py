@@ -93,7 +93,7 @@ class Simulator:
         known = [obj for obj in objects if kinds.of(obj) in self.reads]
         offline.load([*_default_queue(objects, self.options), *known])
         nodes = [obj for obj in objects if isinstance(obj, Node)]
-        if (busy := usage_facts(usage, nodes, now=self.now, every=USAGE_INTERVAL)) is not None:
+        if (busy := usage_facts(usage, nodes, now=now, every=USAGE_INTERVAL)) is not None:
             offline.fold(busy)
         if memory is not None:
             restore(offline.state, memory)

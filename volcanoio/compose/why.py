@@ -72,7 +72,7 @@ def explain(
     """Return why the target waits: a name, or kind and name as in `job/train`. Raises UnknownTargetError."""
     build = builder(simulator, state)
     offline = build(state.objects)
-    found = find(offline.state, offline.pod, *parse_target(target), namespace)
+    found = last_of(find(offline.state, offline.pod, *parse_target(target), namespace))
     if (about := about_unscheduled(found, simulator.options.state.scheduler_names)) is not None:
         return JobAnswer(target=about.target, phase=about.phase, diagnosis=about.diagnosis)
     if found.queue:

@@ -148,6 +148,7 @@ class Overview:
         self._jobs: dict[str, JobRow] = {}
         self._queues: dict[str, QueueRow] = {}
         self._nodes: dict[str, NodeRow] = {}
+        self._existing_nodes: set[str] = set()
         self._job_objects: dict[str, Job] = {}
         self._groups: dict[str, PodGroup] = {}
         """PodGroups by key of the row."""
@@ -234,7 +235,7 @@ class Overview:
 
     def _fold_group(self, group: PodGroup, *, gone: bool) -> None:
         meta = group.metadata
-        owner = next((ref.name for ref in meta.owner_references if ref.kind == kinds.JOB.kind and _is_ours(ref)), "")
+        owner = next(iter(kinds.owner_names(kinds.JOB, meta)), "")
         key = f"{meta.namespace}/{owner}" if owner else f"{meta.namespace}/pg/{meta.name}"
         if gone:
             self._group_rows.pop(meta.key, None)
@@ -307,6 +308,8 @@ class Overview:
             self._count(uid, record, 1)
         if known is not None and known.job and (record is None or record.job != known.job):
             self._describe(known.job, pod.metadata)
+        if known is not None and known.is_placed:
+            self._drop_node(known.node)
 
     def _record(self, pod: Pod, known: _PodRecord | None) -> _PodRecord:
         meta = pod.metadata
@@ -379,9 +382,11 @@ class Overview:
         name = node.metadata.name
         self._dirty.nodes.add(name)
         row = self._nodes.setdefault(name, NodeRow(name=name))
-        if gone and not self._pods_on.get(name):
-            del self._nodes[name]
-            return
+        if gone:
+            self._existing_nodes.discard(name)
+            self._drop_node(name)
+        else:
+            self._existing_nodes.add(name)
         ready = next((one.status for one in node.status.conditions if one.type == "Ready"), "True")
         row.ready = not gone and ready == "True"
         row.schedulable = not node.spec.unschedulable
@@ -392,6 +397,11 @@ class Overview:
             if taint.key not in _CONTROL
         )
         row.allocatable = stored_amounts(node.status.allocatable or node.status.capacity)
+
+    def _drop_node(self, name: str) -> None:
+        """Remove the row of a node that does not exist and has no pods."""
+        if name not in self._existing_nodes and not self._pods_on.get(name):
+            self._nodes.pop(name, None)
 
     # -- usage
 
@@ -433,10 +443,6 @@ def _register(index: dict[str, dict[str, str]], where: str, uid: str, key: str, 
         found.pop(uid, None)
         if not found:
             del index[where]
-
-
-def _is_ours(reference: object) -> bool:
-    return getattr(reference, "api_version", "").startswith(kinds.JOB.group)
 
 
 def _clear(row: JobRow) -> None:

@@ -1,6 +1,6 @@
 """The supported kinds: names, scope, paths and Struct, and references to objects of a kind.
 
-`owner_reference` is for metadata.ownerReferences, `object_reference` for the subject of an Event.
+`owner_reference` and `owner_names` are for metadata.ownerReferences, `object_reference` for the subject of an Event.
 """
 
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from volcanoio.model import batch, core, flow, nodes, scheduling, storage, workloads
-from volcanoio.model.base import ApiObject, Manifest, ObjectReference
+from volcanoio.model.base import ApiObject, Manifest, ObjectMeta, ObjectReference
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,15 @@ def owner_reference(kind: Kind, owner: ApiObject) -> Manifest:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def owner_names(kind: Kind, meta: ObjectMeta) -> list[str]:
+    """Return the names of an object's owners of that kind, in any version of it."""
+    return [
+        owner.name
+        for owner in meta.owner_references
+        if owner.kind == kind.kind and owner.api_version.rpartition("/")[0] == kind.group
+    ]
 
 
 def object_reference(kind: Kind, obj: ApiObject) -> ObjectReference:

@@ -164,3 +164,22 @@ def test_what_only_the_other_configuration_reads_is_compared(simulate: Simulate)
 def test_equal_decisions_are_said_to_be_equal(simulate: Simulate) -> None:
     said = _run(simulate, "--compare", str(simulate.file("same.conf", ALLOCATE))).out
     assert said.endswith("both decide the same\n")
+
+
+def test_both_sides_of_a_comparison_are_decided_at_the_time_of_a_running_schedulers_snapshot(
+    simulate: Simulate,
+) -> None:
+    memory = {
+        "apiVersion": "volcanoio.dev/v1alpha1",
+        "kind": "SchedulerMemory",
+        "at": 1767312000.0,
+        "backOff": {"ns-train-0": {"refusals": 5, "retryAt": 1767312010.0}},
+    }
+    state = [node("n1", cpu="4"), queue("default"), *gang(1, name="train"), memory]
+    listed = {"apiVersion": "v1", "kind": "List", "items": state}
+    files = ["-f", simulate.file("state.json", json.dumps(listed)), "--conf", simulate.file("now.conf", ALLOCATE)]
+    assert simulate.run(*files, "-o", "json").json["binds"] == []
+    said = simulate.run(*files, "--compare", simulate.file("same.conf", ALLOCATE)).out
+    assert said.endswith("both decide the same\n")
+    later = simulate.run(*files, "--now", "2026-01-02T00:01:00Z", "-o", "json").json
+    assert [bind["pod"] for bind in later["binds"]] == ["ns/train-0"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,8 @@ from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import run_until_idle
 from volcanoio.compose.state_files import read_state
 from volcanoio.engine.scheduling.cluster.memory import SchedulerMemory
-from volcanoio.engine.scheduling.diagnosis.answers import LiveAnswer, UnknownTargetError
+from volcanoio.engine.scheduling.diagnosis.answers import LiveAnswer, UnknownTargetError, find
+from volcanoio.engine.scheduling.diagnosis.diagnosis import JOBS_PER_STEP
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import BindRefused
 from volcanoio.model import kinds
@@ -161,6 +163,37 @@ async def test_questions_that_cannot_be_answered() -> None:
         status, text = await refused(rig, target="bog", namespace="ns")
         assert status == 404
         assert text.endswith("did you mean big?")
+
+
+@pytest.mark.parametrize(("target", "status"), [("nothing", 404), ("group-299", 200)])
+async def test_other_work_is_done_while_a_name_is_looked_for_among_many_jobs(target: str, status: int) -> None:
+    rig = Rig()
+    async with rig.running(*CLUSTER, *(group(f"group-{at}", 1) for at in range(300))):
+        steps = find(rig.scheduler.state, lambda _: None, "", target, "ns")
+        assert list(drained(steps)).count(None) >= 300 // JOBS_PER_STEP
+        assert (await answers_of(rig).respond(WHY, {"namespace": "ns", "target": target})).status == status
+
+
+def drained(steps: Iterator[None]) -> Iterator[None]:
+    """Yield the steps, and end where they end with an unknown name."""
+    with suppress(UnknownTargetError):
+        yield from steps
+
+
+async def test_the_owner_of_a_pod_group_is_a_job_of_volcano_alone() -> None:
+    others, ours = group("x", 1), group("train-uid", 1)
+    others["metadata"]["ownerReferences"] = [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u"}]
+    ours["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "v"}
+    ]
+    rig = Rig()
+    async with rig.running(*CLUSTER, others, ours):
+        waiting = (await asked(rig, target="job/train")).waiting
+        assert waiting is not None
+        assert waiting.target == "ns/train-uid"
+    rig = Rig()
+    async with rig.running(*CLUSTER, others):
+        assert (await refused(rig, target="job/train", namespace="ns"))[0] == 404
 
 
 async def test_a_standby_and_one_that_is_still_listing_do_not_answer() -> None:

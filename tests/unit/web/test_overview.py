@@ -185,6 +185,29 @@ def test_states_of_nodes() -> None:
     assert made.take_changes().nodes == {"n1": None}
 
 
+def test_a_node_that_is_gone_stays_until_its_last_pod_is_gone() -> None:
+    made = overview(seen(kinds.NODE, node()), seen(kinds.POD, pod("a", on="n1")), seen(kinds.POD, pod("b", on="n1")))
+    made.fold([seen(kinds.NODE, node(), Change.GONE), seen(kinds.POD, pod("a", on="n1", phase="Running"))])
+    row = shown(made).nodes["n1"]
+    assert (row.ready, row.pods) == (False, 2)
+    made.fold([seen(kinds.POD, pod("a", on="n1", phase="Failed"))])
+    made.take_changes()
+    made.fold([seen(kinds.POD, pod("b", on="n1"), Change.GONE)])
+    assert made.take_changes().nodes == {"n1": None}
+    assert shown(made).nodes == {}
+
+
+def test_a_node_that_was_never_seen_has_a_row_while_it_has_pods() -> None:
+    made = overview(seen(kinds.POD, pod("a", on="n1")))
+    made.fold([seen(kinds.POD, pod("a", on="n1", phase="Running"))])
+    assert shown(made).nodes["n1"].pods == 1
+    made.fold([seen(kinds.POD, pod("a", on="n1"), Change.GONE)])
+    assert shown(made).nodes == {}
+    made.fold([seen(kinds.NODE, node()), seen(kinds.POD, pod("a", on="n1"))])
+    made.fold([seen(kinds.POD, pod("a", on="n1"), Change.GONE)])
+    assert set(shown(made).nodes) == {"n1"}
+
+
 def test_usage_is_summed_over_the_pods_that_were_measured() -> None:
     made = overview(seen(kinds.QUEUE, queue()), seen(kinds.POD_GROUP, group()), seen(kinds.NODE, node()))
     made.fold([seen(kinds.POD, pod(name, on="n1", phase="Running")) for name in "abc"])

@@ -1,6 +1,6 @@
 """`volcanoio top`: jobs, queues, nodes and pods live on the whole screen.
 
-Needs Textual (https://textual.textualize.io), the optional extra `tui`.
+Needs Textual (https://textual.textualize.io), the optional extra "tui".
 """
 
 from __future__ import annotations

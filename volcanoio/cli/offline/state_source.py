@@ -123,6 +123,8 @@ def read_source(
             options = replace(options, configuration=in_force)
         simulator = Simulator(options)
         state = read_state(options.files, reads(simulator))
+        if options.now is None and state.memory is not None:
+            simulator.now = state.memory.at  # before another configuration or a submitted Job is given this time
         print_notes(conf, simulator.warnings, (*said, *notes(state, options)))
         return simulator, state
 

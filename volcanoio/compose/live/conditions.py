@@ -57,8 +57,7 @@ async def waiting_by_conditions(client: Client, target: str, namespace: str) -> 
 
 def _group(groups: Iterable[PodGroup], kind: str, name: str) -> PodGroup | None:
     for group in groups:
-        owners = group.metadata.owner_references
-        if kind != "podgroup" and any(owner.kind == kinds.JOB.kind and owner.name == name for owner in owners):
+        if kind != "podgroup" and name in kinds.owner_names(kinds.JOB, group.metadata):
             return group
     return next((group for group in groups if kind != "job" and group.metadata.name == name), None)
 

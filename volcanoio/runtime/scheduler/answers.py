@@ -107,9 +107,8 @@ class Answers:
 
     def _read(self, session: CycleSession, kind: str, name: str, namespace: str) -> Generator[None, None, LiveAnswer]:
         """Read the answer from the session of a cycle."""
-        target = find(session.state, self._pod, kind, name, namespace)
+        target = yield from find(session.state, self._pod, kind, name, namespace)
         cycle, at = session.cycle, session.now
-        yield
         if target.queue:
             return LiveAnswer(cycle=cycle, at=at, queue=(yield from about_queue(session, target.queue)))
         if target.job is not None:

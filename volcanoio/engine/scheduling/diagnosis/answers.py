@@ -18,7 +18,7 @@ from volcanoio.engine.scheduling.cluster.nominations import EvictionRecord
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import Stage
-from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, diagnose_job, in_line
+from volcanoio.engine.scheduling.diagnosis.diagnosis import JOBS_PER_STEP, Diagnosis, diagnose_job, in_line
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
@@ -36,7 +36,7 @@ KINDS = {
 MAX_LISTED = 100
 """Most jobs of a queue, and most evictions, in one answer."""
 MAX_ALIKE = 500
-"""Most names that an unknown one is compared with, as that takes some 20 µs each."""
+"""Number of names after which no more are compared with an unknown one, as that takes some 20 µs each."""
 MAX_EXAMPLES = 5
 """Most pods that are named as being refused or nominated."""
 FindPod = Callable[[str], Pod | None]
@@ -185,13 +185,14 @@ def parse_target(text: str) -> tuple[str, str]:
     return kind, name
 
 
-def find(state: ClusterState, pod_of: FindPod, kind: str, name: str, namespace: str) -> Target:
+def find(state: ClusterState, pod_of: FindPod, kind: str, name: str, namespace: str) -> Generator[None, None, Target]:
     """Return what a name means. Raises UnknownTargetError."""
     ledger = state.ledger
-    if kind in ("", "job", "podgroup") and (job := _job(ledger, kind, name, namespace)) is not None:
-        return Target(job=job)
-    if kind in ("", "job", "podgroup") and (key := _foreign_group(state, kind, name, namespace)):
-        return Target(foreign_group=key)
+    if kind in ("", "job", "podgroup"):
+        if (job := (yield from _job(ledger, kind, name, namespace))) is not None:
+            return Target(job=job)
+        if key := (yield from _foreign_group(state, kind, name, namespace)):
+            return Target(foreign_group=key)
     if kind in ("", "pod") and (pod := pod_of(f"{namespace}/{name}")) is not None:
         task = ledger.tasks.get(pod.metadata.uid)
         if task is None or task.job_info is None or pod.spec.node_name or pod.status.phase != "Pending":
@@ -199,39 +200,48 @@ def find(state: ClusterState, pod_of: FindPod, kind: str, name: str, namespace: 
         return Target(job=task.job_info)
     if kind in ("", "queue") and name in ledger.existing_queues:
         return Target(queue=name)
-    raise UnknownTargetError(_unknown(ledger, kind, name, namespace))
+    raise UnknownTargetError((yield from _unknown(ledger, kind, name, namespace)))
 
 
-def _job(ledger: Ledger, kind: str, name: str, namespace: str) -> JobInfo | None:
+def _job(ledger: Ledger, kind: str, name: str, namespace: str) -> Generator[None, None, JobInfo | None]:
     """Return the scheduler's job of a Job or PodGroup of that name; None if there is none."""
     if kind != "podgroup":
-        usual = f"{namespace}/{name}"  # PodGroups of Jobs are named NAME-UID
-        near = [job for key, job in ledger.jobs.items() if key.startswith(usual)]
-        for jobs in (near, ledger.jobs.values()):
-            for job in jobs:
-                if job.namespace == namespace and name in _job_owners(job.group):
-                    return job
+        for number, job in enumerate(ledger.jobs.values(), start=1):
+            if job.namespace == namespace and name in _job_owners(job.group):
+                return job
+            if not number % JOBS_PER_STEP:
+                yield
     return ledger.jobs.get(f"{namespace}/{name}") if kind != "job" else None
 
 
-def _foreign_group(state: ClusterState, kind: str, name: str, namespace: str) -> str:
+def _foreign_group(state: ClusterState, kind: str, name: str, namespace: str) -> Generator[None, None, str]:
     """Return the key of a PodGroup of that name, or of a Job of that name, whose pods are another scheduler's."""
     if kind != "job" and (key := f"{namespace}/{name}") in state.foreign_groups:
         return key
-    groups = state.foreign_groups.items() if kind != "podgroup" else ()
-    found = (key for key, group in groups if group and key.startswith(f"{namespace}/") and name in _job_owners(group))
-    return next(found, "")
+    if kind != "podgroup":
+        for number, (key, group) in enumerate(state.foreign_groups.items(), start=1):
+            if group is not None and key.startswith(f"{namespace}/") and name in _job_owners(group):
+                return key
+            if not number % JOBS_PER_STEP:
+                yield
+    return ""
 
 
 def _job_owners(group: PodGroup) -> list[str]:
-    return [owner.name for owner in group.metadata.owner_references if owner.kind == kinds.JOB.kind]
+    return kinds.owner_names(kinds.JOB, group.metadata)
 
 
-def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> str:
-    here = [job for job in ledger.jobs.values() if job.has_group and job.namespace == namespace]
-    names = {job.key.partition("/")[2] for job in here} | {owner for job in here for owner in _job_owners(job.group)}
-    alike = sorted(each for each in names | set(ledger.existing_queues) if each[:1] == name[:1])
-    close = get_close_matches(name, alike[:MAX_ALIKE], n=1)
+def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> Generator[None, None, str]:
+    alike = {queue for queue in ledger.existing_queues if queue[:1] == name[:1]}
+    for number, job in enumerate(ledger.jobs.values(), start=1):
+        if len(alike) >= MAX_ALIKE:
+            break
+        if job.has_group and job.namespace == namespace:
+            own = (job.key.partition("/")[2], *_job_owners(job.group))
+            alike.update(each for each in own if each[:1] == name[:1])
+        if not number % JOBS_PER_STEP:
+            yield
+    close = get_close_matches(name, alike, n=1)
     hint = f"; did you mean {close[0]}?" if close else "; name its namespace with -n, or its kind as in pod/NAME"
     wanted = kind or "job, podgroup, pod or queue"
     return f'no {wanted} "{name}" is known to the scheduler in namespace {namespace}{hint}'
@@ -325,22 +335,23 @@ def about_queue(session: CycleSession, name: str) -> Generator[None, None, Queue
 
 def about_evictions(state: ClusterState, kind: str, name: str, namespace: str) -> tuple[EvictionAnswer, ...]:
     """Return the remembered evictions of a pod or of a job's pods, the newest first. Raises UnknownTargetError."""
-    groups = {f"{namespace}/{name}"}
+    key = f"{namespace}/{name}"
     if kind == "queue":
         raise UnknownTargetError(f'"queue/{name}" is not evicted; name a job or a pod')
-    if kind in ("", "job") and (job := _job(state.ledger, "job", name, namespace)) is not None:
-        groups.add(job.key)
     found = [
         each
         for each in reversed(state.nominations.evictions)
-        if (kind != "pod" and (each.job in groups or (kind != "podgroup" and _is_of_job(each, name, namespace))))
-        or (kind in ("", "pod") and each.pod == f"{namespace}/{name}")
+        if (kind != "pod" and (each.job == key or (kind != "podgroup" and _is_of_job(state, each, name, namespace))))
+        or (kind in ("", "pod") and each.pod == key)
     ]
     return tuple(_eviction(state, each) for each in found[:MAX_LISTED])
 
 
-def _is_of_job(record: EvictionRecord, job: str, namespace: str) -> bool:
-    """Return whether the PodGroup of a victim has the name that a Job's PodGroup has: the Job may be gone."""
+def _is_of_job(state: ClusterState, record: EvictionRecord, job: str, namespace: str) -> bool:
+    """Return whether the PodGroup of a victim is a Job's, or has the name of one: the Job may be gone."""
+    group = state.ledger.jobs.get(record.job)
+    if group is not None and group.namespace == namespace and job in _job_owners(group.group):
+        return True
     return record.job.startswith(f"{namespace}/{job}-") and len(record.job) == len(f"{namespace}/{job}-") + _UID_LENGTH
 
 
