@@ -134,7 +134,7 @@ class Codec:
         self._decoders: dict[str, msgspec.json.Decoder[Any]] = {}
         self._event_types: dict[str, type[Event]] = {}
         self._seen: dict[bytes, ApiObject] = {}
-        """Objects by their text, until they are the `previous` of a later observation: it is not decoded again."""
+        """Objects by their text, until a `previous` or the next start: a `previous` is not decoded again."""
 
     def encode(self, record: Record) -> bytes:
         """Encode a record as one line without a newline."""
@@ -156,6 +156,8 @@ class Codec:
                     return Snapshot(before=content["before"], state=self._restored(content["state"]))
                 case _:
                     record: Record = msgspec.convert(content, Record)
+                    if isinstance(record, Opened) and record.starts:
+                        self._seen.clear()  # it observes everything again; lines hold whole objects
                     return record
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise CodecError(f"not a record: {type(error).__name__}: {error}") from error

@@ -445,7 +445,9 @@ class History:
 
     async def at(self, moment: float) -> bytes:
         """Return all rows at a time, as JSON. Raises NoHistoryError, JournalError."""
-        states = self._states or await self._read()
+        states = self._states
+        if states is None or states.span is None:
+            states = await self._read()
         return await anyio.to_thread.run_sync(lambda: msgspec.json.encode(states.at(moment)))
 
     async def _read(self) -> PastStates:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.scenario.cluster.harness import job_manifest
 from tests.scenario.web.support import Limited, Site, Unaccepted, api_server, node, queue, site
+from tests.unit.journals.writing import Writer
 from volcanoio.kube.client import Client
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
@@ -398,6 +399,12 @@ async def test_the_past_needs_a_journal_and_the_right_to_list_all_pods(tmp_path:
         async with site(Viewers(own=Limited(api.transport)), empty) as page:
             status, found = await page.ask("GET", "api/history")
             assert (status, "no journal" in found["error"]["message"]) == (500, True)
+        Writer(tmp_path / "begun", "scheduler")
+        async with site(Viewers(own=Limited(api.transport)), PageOptions(journal=tmp_path / "begun")) as page:
+            status, found = await page.ask("GET", "api/history")
+            assert (status, "no event yet" in found["error"]["message"]) == (404, True)
+            status, found = await page.ask("GET", "api/history/at", at="1")
+            assert (status, found) == (200, {"jobs": {}, "queues": {}, "nodes": {}})
         async with site(Viewers(own=user), empty) as page:
             for path in ("api/history", "api/history/at"):
                 status, found = await page.ask("GET", path, at="1")

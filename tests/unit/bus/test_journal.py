@@ -176,6 +176,22 @@ def test_a_bus_is_recorded_with_decisions_configuration_and_plugins(tmp_path: Pa
     assert (tmp_path / "j" / "00000001.jsonl").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(("starts", "is_kept"), [(False, True), (True, False)])
+def test_objects_are_kept_for_their_next_change_until_the_process_starts_again(starts: bool, is_kept: bool) -> None:
+    codec = Codec()
+    seen: list[Observed] = []
+    for record in (
+        EventRecord(event=Observed(resource=POD.resource, change=Change.APPEARED, object=BEFORE)),
+        Opened(process="scheduler", version="0", at=0.0, starts=starts),
+        EventRecord(event=Observed(resource=POD.resource, change=Change.CHANGED, object=AFTER, previous=BEFORE)),
+    ):
+        decoded = codec.decode(codec.encode(record))
+        if isinstance(decoded, EventRecord) and isinstance(decoded.event, Observed):
+            seen.append(decoded.event)
+    assert seen[1].previous == BEFORE
+    assert (seen[1].previous is seen[0].object) is is_kept
+
+
 def test_segments_begin_with_the_number_of_their_first_event(tmp_path: Path) -> None:
     journal = Journal(tmp_path, process="p", now=lambda: 5.0, options=JournalOptions(segment_bytes=1))
     journal.plugin("g", "n", "o")

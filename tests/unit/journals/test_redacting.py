@@ -25,11 +25,15 @@ from volcanoio.bus.journal import JournalError, read_journal
 from volcanoio.bus.records import EventRecord
 from volcanoio.compose.journals import redacting
 from volcanoio.compose.journals.redacting import JournalRedaction, Pseudonyms, redact_state, vocabulary
+from volcanoio.engine.jobs.pods.manifests import mounts
+from volcanoio.engine.jobs.pods.plugins import CONTENT_ANNOTATION
 from volcanoio.engine.scheduling.cluster.node_columns import node_hash
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.offline.replay import replay
+from volcanoio.framework.events import Observed
 from volcanoio.model.base import Manifest, ObjectMeta
-from volcanoio.model.core import Node
+from volcanoio.model.batch import Job
+from volcanoio.model.core import Node, Pod
 
 WORDS = st.text("abyz019", min_size=1, max_size=4)
 NAMES = st.lists(WORDS, min_size=1, max_size=3).map("-".join)
@@ -81,6 +85,51 @@ def test_other_words_are_replaced(secret: str) -> None:
         assert word in vocabulary() or word not in shown
     assert "10.20.30.40" not in shown
     assert replaced(learned(secret, secret), secret) == shown, "the same again"
+
+
+@pytest.mark.parametrize("word", ["a1b2c3d4e5f6", "summit2026ab", "deadbeef2026cafe", "0123456789abcdef" * 4])
+def test_words_that_look_like_suffixes_and_digests_are_replaced(word: str) -> None:
+    content = redact_state([{"kind": "Node", "metadata": {"name": f"rack-{word}", "labels": {"of": word}}}])
+    assert word not in content.decode()
+
+
+DIGEST = "0123456789abcdef" * 2
+UID = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+
+
+def claiming() -> tuple[Manifest, Manifest]:
+    """Return a Job with a volume, and the claim whose name the job controller derived from it."""
+    job: Manifest = {
+        "kind": "Job",
+        "metadata": {"name": "x7train", "namespace": "default", "uid": UID},
+        "spec": {"volumes": [{"mountPath": "/mnt/acme", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]},
+    }
+    claim = mounts(msgspec.convert(job, Job))[0].claim
+    annotations = {CONTENT_ANNOTATION: DIGEST}
+    return job, {"kind": "PersistentVolumeClaim", "metadata": {"name": claim, "annotations": annotations}}
+
+
+def test_names_that_the_job_controller_derives_are_those_of_the_pseudonyms() -> None:
+    content = redact_state(claiming())
+    job, claim = json.loads(content)["items"]
+    assert claim["metadata"]["name"] == mounts(msgspec.convert(job, Job))[0].claim
+    assert (job["metadata"]["uid"], claim["metadata"]["annotations"][CONTENT_ANNOTATION]) == (UID, DIGEST)
+    assert b"acme" not in content
+
+
+def test_names_that_the_job_controller_derives_are_those_of_the_pseudonyms_in_a_journal(tmp_path: Path) -> None:
+    job, claim = claiming()
+    pod = Pod(metadata=ObjectMeta(name="x7train-0", labels={"claim": claim["metadata"]["name"]}))
+    Writer(tmp_path / "journal", "controllers").see(msgspec.convert(job, Job), pod)
+    JournalRedaction(tmp_path / "journal").write(tmp_path / "redacted")
+    first, second = (
+        each.event
+        for each in read_journal(tmp_path / "redacted" / "controllers")
+        if isinstance(each, EventRecord) and isinstance(each.event, Observed)
+    )
+    assert isinstance(first.object, Job)
+    assert isinstance(second.object, Pod)
+    assert second.object.metadata.labels == {"claim": mounts(first.object)[0].claim}
 
 
 def test_words_to_keep_are_kept() -> None:

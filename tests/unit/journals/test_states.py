@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ from tests.unit.journals.writing import Writer, cluster_objects, group, job, pod
 from volcanoio.bus.journal import JournalError
 from volcanoio.compose.journals import states
 from volcanoio.compose.journals.states import INDEX, PastStates
-from volcanoio.engine.overview import Changes
-from volcanoio.framework.events import Change, Synced
+from volcanoio.engine.overview import Changes, Overview
+from volcanoio.framework.events import Change, Event, Synced
 from volcanoio.model import kinds
 
 
@@ -139,6 +140,38 @@ def test_the_index_file_is_read_instead_of_a_journal_that_has_not_grown(
     assert {at: shown(loaded.at(at)) for at in EXPECTED} == EXPECTED
     (tmp_path / INDEX).write_bytes(b"broken")
     assert shown(read(tmp_path).at(60.0))[0] == (1, 0, 0), "a broken index is built again"
+
+
+def test_a_loaded_index_stays_until_something_is_written_and_is_shown_while_the_new_one_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "_SAVE_AFTER", 0)
+    sched = record(tmp_path)
+    read(tmp_path)
+    loaded = read(tmp_path)
+    during: list[tuple[object, ...]] = []
+    folding = Overview.fold
+
+    def fold(overview: Overview, events: Iterable[Event]) -> None:
+        during.append(shown(loaded.at(25.0)))
+        folding(overview, events)
+
+    monkeypatch.setattr(Overview, "fold", fold)
+    loaded.refresh()
+    assert during == [], "nothing was written"
+    sched.see(group(), pod(0, life=2), change=Change.APPEARED, at=50.0)
+    loaded.refresh()
+    assert set(during) == {EXPECTED[25.0]}
+    assert shown(loaded.at(60.0))[0] == (1, 0, 0)
+
+
+def test_without_events_there_are_no_rows(tmp_path: Path) -> None:
+    Writer(tmp_path, "scheduler")
+    past = PastStates(tmp_path)
+    assert not past.at(10.0), "before the first refresh"
+    past.refresh()
+    assert not past.at(10.0)
+    assert (past.span, past.totals()) == (None, [])
 
 
 def test_a_directory_without_a_journal_is_refused(tmp_path: Path) -> None:

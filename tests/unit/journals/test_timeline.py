@@ -13,6 +13,7 @@ from volcanoio.bus.journal import JournalError
 from volcanoio.bus.records import Decided as DecidedRecord
 from volcanoio.compose.journals.live_timeline import objects_timeline
 from volcanoio.compose.journals.timeline import (
+    Entry,
     EntryKind,
     UnknownJobError,
     grouped,
@@ -145,6 +146,43 @@ def test_the_scheduler_alone_gives_what_it_observed(tmp_path: Path) -> None:
         "admitted to its queue after 0.3 s",
         "2 pods bound to node-1",
         "train-worker-1 evicted: by action preempt, for default/urgent-0",
+    ]
+
+
+def test_a_pod_group_that_is_created_again_is_a_new_one(tmp_path: Path) -> None:
+    sched = Writer(tmp_path, "scheduler")
+    request: dict[str, Any] = {"group": "default/train", "namespace": "default", "node": "node-1"}
+    for number in (1, 2):
+        meta = ObjectMeta(name="train", namespace="default", uid=f"group-{number}")
+        own = msgspec.structs.replace(group(), metadata=meta)
+        sched.see(own, change=Change.APPEARED, at=100.0 * number)
+        sched.event(BindDone(uid=f"pod-{number}", name=f"train-{number}", **request))
+        sched.see(own, change=Change.GONE, at=100.0 * number + 50)
+    found = journal_timeline(tmp_path, "train")
+    assert (found.uid, found.earlier) == ("group-2", 1)
+    assert [entry.text for entry in found.entries] == [
+        "PodGroup train created: at least 2 pods, with cpu 2",
+        "train-2 bound to node-1",
+    ]
+
+
+def test_evictions_that_are_counted_together_name_all_pods_that_profit() -> None:
+    common: dict[str, Any] = {"kind": EntryKind.EVICTED, "detail": "by action preempt", "at": 1.0, "nodes": ("node-1",)}
+    first = Entry(pods=("train-0",), profits=("default/urgent-0",), **common)
+    second = Entry(pods=("train-1",), profits=("default/urgent-0", "default/urgent-1"), **common)
+    assert [entry.text for entry in grouped([first, second])] == [
+        "2 pods evicted: by action preempt, for default/urgent-0, default/urgent-1"
+    ]
+
+
+def test_a_restart_whose_end_before_is_unknown_is_noted_when_the_container_started() -> None:
+    manifest: Manifest = {"metadata": {"name": "train", "namespace": "default", "uid": "job-1"}}
+    running = ContainerState(running={"startedAt": "2026-01-01T00:00:05Z"})
+    shown = pod(0, container_statuses=(ContainerStatus(name="main", state=running, restart_count=1),))
+    found = objects_timeline(manifest, [], [shown], [])
+    assert [(entry.kind, entry.text) for entry in found.entries] == [
+        (EntryKind.STARTED, "train-worker-0 started"),
+        (EntryKind.NOTE, "train-worker-0: container main restarted (1 times so far)"),
     ]
 
 

@@ -112,7 +112,8 @@ def _put_pod(found: list[Entry], pod: Pod) -> None:
     _put(found, min(filter(None, started), default=None), EntryKind.STARTED, **where)
     if text := restart_text(pod):
         lasts = [each.last_state.terminated for each in pod.status.container_statuses]
-        _put(found, max(last.finished_at or "" for last in lasts if last), EntryKind.NOTE, text, **where)
+        times = [last.finished_at for last in lasts if last and last.finished_at] or started
+        _put(found, max(times, default=None), EntryKind.NOTE, text, **where)
     if text := end_text(pod):
         _put(found, max(filter(None, ended), default=None), EntryKind.ENDED, text, **where)
     _put(found, pod.metadata.deletion_timestamp, EntryKind.DELETED, disruption_text(pod), pods=where["pods"])

@@ -2,8 +2,9 @@
 
 Every word that neither Kubernetes nor volcanoio knows is replaced by the same pseudonym everywhere, so that names that
 are made of others (`JOB-TASK-0`), selectors and keys still fit together. Pseudonyms sort as the words did, and nodes
-keep the hash of their name as an annotation: the scheduler breaks ties by both. Numbers, amounts, times, uids and
-random suffixes stay. So a redacted journal replays to the same decisions.
+keep the hash of their name as an annotation: the scheduler breaks ties by both. Suffixes that the job controller
+derives become those of the pseudonyms; numbers, amounts, times and uids stay. So a redacted journal replays to the same
+decisions.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import msgspec
 
 from volcanoio.bus.journal import SUFFIX, JournalError
 from volcanoio.bus.redaction import redact
+from volcanoio.engine.jobs.pods.manifests import name_suffix
 from volcanoio.engine.jobs.pods.plugins import CONTENT_ANNOTATION
 from volcanoio.engine.scheduling.cluster.node_columns import name_hash
 from volcanoio.model import kinds
-from volcanoio.model.base import Manifest
+from volcanoio.model.base import Manifest, ObjectMeta
+from volcanoio.model.batch import Job
 from volcanoio.model.names import NAME_HASH
 
 _PACKAGES = (
@@ -53,10 +56,10 @@ _PART = re.compile(
 _PLAIN = re.compile(
     r"\d+(?:n|u|m|k|[MGTPE]|[KMGTPE]i|[eE]\d+)?"  # numbers and quantities
     r"|(?:\d+(?:ns|us|µs|ms|s|m|h|d))+"  # durations
-    r"|(?=[0-9a-f]*\d)[0-9a-f]{16,}"  # digests
-    r"|(?=[0-9a-z]*\d)(?=[0-9a-z]*[a-z])[0-9a-z]{12}"  # suffixes that the job controller derives from uids
 )
 """Words that are kept whatever they are."""
+_OPAQUE = re.compile(f'"(?:uid|transitionID|{CONTENT_ANNOTATION})": ?"([0-9a-f]{{16,}})"')
+"""Uids without hyphens, ids of transitions, and digests of Secrets, which are kept: replays compute them."""
 _NAMED = re.compile(r'"(?:name|namespace|queue|nodeName|group|parent|priorityClassName|key)": ?("(?:[^"\\]|\\.)*")')
 """Fields by which objects are ordered."""
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -114,6 +117,9 @@ class Pseudonyms:
     _words: set[str] = field(default_factory=set)
     _fixed: set[str] = field(default_factory=set)
     _addresses: set[str] = field(default_factory=set)
+    _opaque: set[str] = field(default_factory=set)
+    _mounts: set[tuple[str, str]] = field(default_factory=set)
+    """Uids and mount paths of Jobs, from which the job controller derives suffixes of names."""
     _replacements: dict[str, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
@@ -129,10 +135,24 @@ class Pseudonyms:
         for literal in set(_NAMED.findall(content)):
             words = re.findall(r"[^\W_]+", _decoded(literal))
             self._fixed.update(word for word in words if not _PLAIN.fullmatch(word) and self._stays(word))
+        self._opaque.update(_OPAQUE.findall(content))
+
+    def learn_mounts(self, job: Manifest) -> None:
+        """Learn from which texts of a Job names are derived."""
+        uid = (job.get("metadata") or {}).get("uid") or ""
+        volumes = (job.get("spec") or {}).get("volumes") or ()
+        self._mounts.update((uid, volume.get("mountPath") or "") for volume in volumes)
 
     def complete(self) -> None:
         """Assign the pseudonyms."""
+        suffixes = {_suffix(uid, path): (uid, path) for uid, path in self._mounts}
+        self._words -= self._opaque | suffixes.keys()
+        self._assign()
         self._texts.clear()
+        for suffix, texts in suffixes.items():
+            self._replacements[suffix] = _suffix(*map(self._replaced, texts))
+
+    def _assign(self) -> None:
         fixed = sorted(self._fixed)
         groups: dict[str, list[str]] = {}
         for word in sorted(self._words):
@@ -163,10 +183,12 @@ class Pseudonyms:
     def _literal(self, match: re.Match[str]) -> str:
         literal = match[0]
         if (known := self._texts.get(literal)) is None:
-            text = _PART.sub(lambda part: self._replacements.get(part[0], part[0]), _decoded(literal))
-            known = msgspec.json.encode(text).decode()
+            known = msgspec.json.encode(self._replaced(_decoded(literal))).decode()
             self._remember(literal, known)
         return known
+
+    def _replaced(self, text: str) -> str:
+        return _PART.sub(lambda part: self._replacements.get(part[0], part[0]), text)
 
     def _remember(self, literal: str, replacement: str) -> None:
         if len(self._texts) >= _CACHED:
@@ -176,6 +198,10 @@ class Pseudonyms:
 
 def _decoded(literal: str) -> str:
     return literal[1:-1] if "\\" not in literal else msgspec.json.decode(literal.encode(), type=str)
+
+
+def _suffix(uid: str, path: str) -> str:
+    return name_suffix(Job(metadata=ObjectMeta(uid=uid)), path)
 
 
 def _number(number: int) -> str:
@@ -202,6 +228,9 @@ class JournalRedaction:
         for segment in self._segments:
             for line in _lines(segment):
                 self._pseudonyms.learn(line)
+                if _JOB_EVENT in line[:400] and '"mountPath"' in line:
+                    for job in _objects(msgspec.json.decode(line)):
+                        self._pseudonyms.learn_mounts(job)
         self._pseudonyms.complete()
 
     def write(self, into: Path, digests: Mapping[str, str] | None = None) -> None:
@@ -235,7 +264,14 @@ def _lines(segment: Path) -> Iterator[str]:
         raise JournalError(f"{segment}: {error}; give the directory of --journal") from error
 
 
-_NODE_EVENT = f'"resource":"{kinds.NODE.resource}"'
+_NODE_EVENT, _JOB_EVENT = (f'"resource":"{kind.resource}"' for kind in (kinds.NODE, kinds.JOB))
+
+
+def _objects(record: Any) -> Iterator[Manifest]:
+    """Yield the objects in the fields of a decoded event."""
+    for value in (record.get("event") or {}).values():
+        if isinstance(value, dict) and "$object" in value:
+            yield value["$object"]
 
 
 def _with_hashes(line: str) -> str:
@@ -243,9 +279,8 @@ def _with_hashes(line: str) -> str:
     if _NODE_EVENT not in line[:400]:
         return line
     record = msgspec.json.decode(line)
-    for value in record["event"].values():
-        if isinstance(value, dict) and "$object" in value:
-            _add_hash(value["$object"])
+    for node in _objects(record):
+        _add_hash(node)
     return msgspec.json.encode(record).decode()
 
 
@@ -265,6 +300,9 @@ def redact_state(manifests: Iterable[Manifest], keep: Iterable[str] = ()) -> byt
         items.append(item)
     content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}).decode()
     pseudonyms = Pseudonyms(frozenset(keep))
+    for item in items:
+        if item.get("kind") == kinds.JOB.kind:
+            pseudonyms.learn_mounts(item)
     pseudonyms.learn(content)
     pseudonyms.complete()
     return pseudonyms.replace(content).encode()

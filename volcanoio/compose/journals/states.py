@@ -9,7 +9,6 @@ is written beside the journal, and read instead of the journal while that has no
 from __future__ import annotations
 
 import os
-import threading
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
@@ -162,7 +161,8 @@ class PastStates:
     """States of the cluster whose processes wrote a journal into `directory` (or its part `scheduler`).
 
     `refresh` builds the index, and later reads what a running process has written since; it blocks, while the other
-    methods may be used from other threads. Raises JournalError for a directory without journal.
+    methods may be used from other threads and return what was read when it last ended. Raises JournalError for a
+    directory without journal.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -178,8 +178,9 @@ class PastStates:
         }
         self._overview = Overview()
         self._sums = _Sums()
-        self._lock = threading.Lock()
         self._frames: list[_Frame] = []
+        self._shown: list[_Frame] = []
+        self._span: tuple[float, float] | None = None
         self._step = 1.0
         self._began = self._ended = 0.0
         self._since_key = 0
@@ -188,12 +189,14 @@ class PastStates:
     @property
     def span(self) -> tuple[float, float] | None:
         """First and last time of an event (epoch seconds); None before the first."""
-        with self._lock:
-            return (self._began, self._ended) if self._frames else None
+        return self._span
 
     def refresh(self) -> None:
         """Read what was written since the last call; the first call loads or builds the index. Raises JournalError."""
         if not self._frames and self._load():
+            self._show()
+            return
+        if not any(source.size() for source in self._sources.values()):
             return
         if not self._overview_is_current():
             self._reset()
@@ -216,26 +219,30 @@ class PastStates:
             else:
                 heads[name] = following
         self._close()
+        self._show()
         if self._unsaved >= _SAVE_AFTER:
             self._save()
 
     def at(self, moment: float) -> Changes:
         """Return all rows at a time, as they were at most a frame before; before the first frame those of the first."""
-        with self._lock:
-            frames = self._frames
-            last = max(1, bisect_right(frames, moment, key=lambda frame: frame.at))
-            first = next((place for place in reversed(range(last)) if frames[place].is_key), 0)
-            needed = frames[first:last]
+        frames = self._shown
+        last = min(len(frames), max(1, bisect_right(frames, moment, key=lambda frame: frame.at)))
+        first = next((place for place in reversed(range(last)) if frames[place].is_key), 0)
         state = Changes({}, {}, {})
-        for frame in needed:
+        for frame in frames[first:last]:
             _merge(state, _unpack(frame.blob))
         return _existing(state)
 
     def totals(self, points: int = 600) -> list[Totals]:
         """Return sums at about so many times, evenly distributed over the frames."""
-        with self._lock:
-            every = max(1, len(self._frames) // points)
-            return [frame.totals for frame in self._frames[::-1][::every]][::-1]
+        frames = self._shown
+        every = max(1, len(frames) // points)
+        return [frame.totals for frame in frames[::-1][::every]][::-1]
+
+    def _show(self) -> None:
+        """Let other threads see the frames."""
+        self._shown = list(self._frames)
+        self._span = (self._began, self._ended) if self._frames else None
 
     def _overview_is_current(self) -> bool:
         """Return whether the fold has reached the positions of the sources; it has not after loading an index."""
@@ -245,8 +252,7 @@ class PastStates:
         """Begin again from the start of the journal, which has grown since the loaded index was written."""
         for name, source in self._sources.items():
             self._sources[name] = _Source(source.directory, source.resources)
-        with self._lock:
-            self._frames, self._step, self._since_key = [], 1.0, 0
+        self._frames, self._step, self._since_key = [], 1.0, 0
         self._began = self._ended = 0.0
 
     def _close(self) -> None:
@@ -256,19 +262,18 @@ class PastStates:
             return
         totals = self._sums.update(self._ended, changes)
         bucket = self._ended // self._step
-        with self._lock:
-            last = self._frames[-1] if self._frames else None
-            if last is not None and last.at // self._step == bucket:
-                self._frames[-1] = _joined(last, _Frame(self._ended, False, _pack(changes), totals))
-                return
-            self._since_key += 1
-            is_key = last is None or self._since_key >= KEY_EVERY
-            if is_key:
-                self._since_key = 0
-                changes = self._overview.snapshot()
-            self._frames.append(_Frame(self._ended, is_key, _pack(changes), totals))
-            if len(self._frames) > MAX_FRAMES:
-                self._halve()
+        last = self._frames[-1] if self._frames else None
+        if last is not None and last.at // self._step == bucket:
+            self._frames[-1] = _joined(last, _Frame(self._ended, False, _pack(changes), totals))
+            return
+        self._since_key += 1
+        is_key = last is None or self._since_key >= KEY_EVERY
+        if is_key:
+            self._since_key = 0
+            changes = self._overview.snapshot()
+        self._frames.append(_Frame(self._ended, is_key, _pack(changes), totals))
+        if len(self._frames) > MAX_FRAMES:
+            self._halve()
 
     def _halve(self) -> None:
         """Double the length of frames."""
@@ -295,8 +300,7 @@ class PastStates:
             for source in self._sources.values():
                 source.position = START
             return False
-        with self._lock:
-            self._frames, self._step, self._began, self._ended = index.frames, index.step, index.began, index.ended
+        self._frames, self._step, self._began, self._ended = index.frames, index.step, index.began, index.ended
         return True
 
     def _save(self) -> None:

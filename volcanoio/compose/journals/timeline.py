@@ -138,7 +138,9 @@ def grouped(entries: Iterable[Entry]) -> list[Entry]:
         if entry.pods and place is not None and entry.at - result[place].at <= _GROUPED_SECONDS:
             first = result[place]
             nodes = tuple(dict.fromkeys((*first.nodes, *entry.nodes)))
-            result[place] = msgspec.structs.replace(first, pods=(*first.pods, *entry.pods), nodes=nodes)
+            profits = tuple(dict.fromkeys((*first.profits, *entry.profits)))
+            pods = (*first.pods, *entry.pods)
+            result[place] = msgspec.structs.replace(first, pods=pods, nodes=nodes, profits=profits)
             continue
         places[key] = len(result)
         result.append(entry)
@@ -268,7 +270,7 @@ class _JobFold:
         life = self.lives.get(uid)
         if life is None:
             life = self.lives[uid] = _Life(uid, began=at.time)
-        if group.metadata.key not in self._groups and change is not Change.GONE:
+        if self._groups.get(group.metadata.key) is not life and change is not Change.GONE:
             self._groups[group.metadata.key] = life
             if at.process == self._pods_from:
                 text = f"PodGroup {group.metadata.name} created: {minimum_text(group)}"
