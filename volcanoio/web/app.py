@@ -75,6 +75,7 @@ _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".
 _PAGES = ("/", "/jobs", "/queues", "/nodes", "/history", "/job/{namespace}/{name}", "/podgroup/{namespace}/{name}")
 CHART_PACKAGE, CHART_SCRIPT = "plotly", "package_data/plotly.min.js"
 """The chart library: the script that an installed Python package ships (extra `volcanoio[web]`)."""
+_VIEWER = web.RequestKey("viewer", Viewer)
 _log = structlog.get_logger(__name__)
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -162,6 +163,8 @@ class Page:
         except web.HTTPException as error:
             response = _error(error.status, error.reason)
         except Unauthorized as error:
+            if (viewer := request.get(_VIEWER)) is not None:
+                await self._viewers.forget(viewer)
             if self._viewers.uses_tokens:
                 response = _error(401, "the API server does not accept your token (any more); sign in again")
             else:
@@ -204,6 +207,7 @@ class Page:
                 else "open the link that the command printed"
             )
             raise _RefusedError(401, f"you are not signed in; {hint}")
+        request[_VIEWER] = viewer
         return viewer
 
     async def _acting_viewer(self, request: web.Request) -> Viewer:
@@ -244,6 +248,8 @@ class Page:
 
     async def _session(self, request: web.Request) -> web.StreamResponse:
         viewer = await self._viewer(request)
+        if self._viewers.uses_tokens:  # it may have expired since it was first used
+            await viewer.introduce()
         return _json(
             {
                 "user": viewer.name or "",

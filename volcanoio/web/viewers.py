@@ -83,6 +83,8 @@ class Viewer:
         self.csrf = csrf
         self.name: str | None = None
         """Name of the user, "" if the API server does not return it; None until it was asked."""
+        self.last_seen = time.monotonic()
+        """When the last request of the user came."""
         self._transport = transport
         self._now = now
         self._rights: dict[tuple[str, ...], tuple[float, bool]] = {}
@@ -178,6 +180,7 @@ class Viewer:
         for running in self._feeds.values():
             running.scope.cancel()
         self._feeds.clear()
+        self._rights.clear()  # so that a request that still runs starts no feed
         await self._transport.aclose()
 
 
@@ -210,7 +213,6 @@ class Viewers:
         self._own = None if own is None else Viewer(own, self._csrf(self.key), now)
         self._connect = connect
         self._by_token: dict[str, Viewer] = {}
-        self._seen: dict[str, float] = {}
         self.running = anyio.Event()
         """Set once `run` has begun."""
         self.tasks: TaskGroup
@@ -233,7 +235,7 @@ class Viewers:
             finally:
                 self.tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True), anyio.move_on_after(2):
-                    for viewer in self._by_token.values():
+                    for viewer in list(self._by_token.values()):
                         await viewer.close()
 
     async def find(self, authorization: str) -> Viewer | None:
@@ -253,16 +255,16 @@ class Viewers:
                     await self._own.introduce()
             return self._own
         name = hashlib.sha256(token.encode()).hexdigest()
-        self._seen[name] = time.monotonic()
         if (viewer := self._by_token.get(name)) is None:
             viewer = await self._admit(name, f"Bearer {token}")
+        viewer.last_seen = time.monotonic()
         return viewer
 
     async def forget(self, viewer: Viewer) -> None:
-        """Forget a user whose credentials are no longer accepted."""
+        """Forget a user whose credentials are no longer accepted, or who has gone."""
         for name, known in list(self._by_token.items()):
             if known is viewer:
-                del self._by_token[name], self._seen[name]
+                del self._by_token[name]
                 await viewer.close()
 
     async def _admit(self, name: str, authorization: str) -> Viewer:
@@ -275,7 +277,6 @@ class Viewers:
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await viewer.close()
-            self._seen.pop(name, None)
             raise
         known = self._by_token.setdefault(name, viewer)
         if known is not viewer:
@@ -286,11 +287,9 @@ class Viewers:
         now = time.monotonic()
         if self._own is not None:
             self._own.end_idle_feeds(now)
-        for name, viewer in list(self._by_token.items()):
-            if viewer.end_idle_feeds(now) and now - self._seen.get(name, now) > IDLE_SECONDS:
-                self._by_token.pop(name, None)
-                self._seen.pop(name, None)
-                await viewer.close()
+        for viewer in list(self._by_token.values()):
+            if viewer.end_idle_feeds(now) and now - viewer.last_seen > IDLE_SECONDS:
+                await self.forget(viewer)
 
     def _csrf(self, identity: str) -> str:
         return hmac.new(self._secret, identity.encode(), hashlib.sha256).hexdigest()

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
+from typing import Unpack
 
 import anyio
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.scenario.cluster.harness import job_manifest
 from tests.scenario.web.support import Limited, Site, Unaccepted, api_server, node, queue, site
 from volcanoio.kube.client import Client
+from volcanoio.kube.transport import RequestOptions, Response
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.web.app import PageOptions
@@ -347,6 +349,41 @@ async def test_the_number_of_users_is_limited() -> None:
         status, found = await page.signed_in("one-more").ask("GET", "api/session")
         assert (status, "try again" in found["error"]["message"]) == (503, True)
         await page.signed_in("token-0").get("api/session")
+
+
+class Revocable(Limited):
+    """A transport with a token that can be revoked."""
+
+    is_revoked = False
+
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """Send a request if the token is accepted."""
+        if self.is_revoked:
+            return await Unaccepted(self._transport).request(method, path, **options)
+        return await super().request(method, path, **options)
+
+
+@pytest.mark.parametrize(("path", "query"), [("api/session", {}), ("api/queue", {"name": "default"})])
+async def test_a_revoked_token_makes_room_for_another_user(
+    monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, str]
+) -> None:
+    monkeypatch.setattr("volcanoio.web.viewers.MOST_VIEWERS", 1)
+    async with served() as (api, _):
+        users: list[Revocable] = []
+
+        def connect(_: str) -> Revocable:
+            users.append(Revocable(api.transport))
+            return users[-1]
+
+        async with site(Viewers(connect=connect)) as page:
+            ann, bob = page.signed_in("ann-token"), page.signed_in("bob-token")
+            await ann.get("api/state")
+            assert (await bob.ask("GET", "api/session"))[0] == 503
+            users[0].is_revoked = True
+            status, found = await ann.ask("GET", path, headers=None, body=None, **query)
+            assert (status, "sign in again" in found["error"]["message"]) == (401, True)
+            assert users[0].closed
+            await bob.get("api/state")
 
 
 async def test_a_right_that_is_taken_away_ends_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
