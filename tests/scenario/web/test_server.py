@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -16,11 +16,11 @@ import pytest
 from tests.scenario.cluster.harness import job_manifest
 from tests.scenario.web.support import Limited, Site, Unaccepted, api_server, node, queue, site
 from volcanoio.kube.client import Client
-from volcanoio.kube.transport import RequestOptions, Response
+from volcanoio.kube.transport import RequestOptions, Response, Transport
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.web.app import PageOptions
-from volcanoio.web.viewers import MOST_VIEWERS, Viewers
+from volcanoio.web.viewers import MOST_FEEDS, MOST_VIEWERS, Viewers
 
 
 def waiting_group(job: ApiObject) -> Manifest:
@@ -349,6 +349,72 @@ async def test_the_number_of_users_is_limited() -> None:
         status, found = await page.signed_in("one-more").ask("GET", "api/session")
         assert (status, "try again" in found["error"]["message"]) == (503, True)
         await page.signed_in("token-0").get("api/session")
+
+
+async def test_the_feeds_of_one_user_are_limited() -> None:
+    async with served() as (api, _), site(Viewers(own=Limited(api.transport))) as page, AsyncExitStack() as streams:
+        for number in range(MOST_FEEDS):
+            events = await streams.enter_async_context(page.stream(within=f"a{number}"))
+            assert (await anext(events)).kind == "rows"
+        status, found = await page.ask("GET", "api/state", within="team")
+        assert (status, "close a page" in found["error"]["message"]) == (429, True)
+        await page.get("api/state", within="a1")
+
+
+async def test_the_feed_that_was_not_read_for_the_longest_time_ends_for_another() -> None:
+    async with (
+        served() as (api, _),
+        site(Viewers(own=Limited(api.transport))) as page,
+        page.stream(within="a0") as events,
+    ):
+        read, *unread = [await page.get("api/state", within=f"a{number}") for number in range(MOST_FEEDS)]
+        assert (await anext(events)).kind == "rows"
+        await page.get("api/state", within="team")
+        assert (await page.get("api/changes", within="a0", after=read["id"]))["isWhole"] is False
+        last = await page.get("api/changes", within=f"a{MOST_FEEDS - 1}", after=unread[-1]["id"])
+        assert last["isWhole"] is False
+        ended = await page.get("api/changes", within="a1", after=unread[0]["id"])
+        assert ended["isWhole"] is True  # of a feed that was started again
+
+
+class Silent(Limited):
+    """A transport to pods that write nothing to their logs; `left` is set once no request waits for one."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
+        self.left = anyio.Event()
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Open a stream; that of a log has no lines."""
+        if not path.endswith("/log"):
+            async with super().stream(path, query=query) as lines:
+                yield lines
+            return
+
+        async def nothing() -> AsyncIterator[list[bytes]]:
+            await anyio.sleep_forever()
+            yield []
+
+        try:
+            yield nothing()
+        finally:
+            self.left.set()
+
+
+async def test_a_log_is_no_longer_followed_once_the_browser_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volcanoio.web.app.HEARTBEAT", 0.01)
+    async with served() as (api, _):
+        user = Silent(api.transport)
+        async with site(Viewers(own=user)) as page:
+            query = {"namespace": "default", "pod": "train-worker-0"}
+            async with page.session.get(f"{page.url}/api/logs/follow", headers=page.headers, params=query) as answer:
+                assert await answer.content.readline() == b": nothing new\n"
+                assert not user.left.is_set()
+            with anyio.fail_after(30):
+                await user.left.wait()
 
 
 class Revocable(Limited):
