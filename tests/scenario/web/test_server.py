@@ -533,6 +533,47 @@ async def test_what_happened_to_a_job_is_listed_from_its_objects() -> None:
         assert (status, "has no job default/none" in found["error"]["message"]) == (404, True)
 
 
+async def test_the_events_of_a_job_are_not_those_of_one_whose_name_begins_alike() -> None:
+    def event(kind: str, name: str) -> Manifest:
+        about = {"kind": kind, "namespace": "default", "name": name}
+        return {"metadata": {"name": f"{name}.1"}, "involvedObject": about, "reason": "Seen", "message": "", "count": 1}
+
+    async with served() as (api, page):
+        await api.create(kinds.JOB, job_manifest("train-2"), namespace="default")
+        await page.get("api/state")
+        (task,) = {task["name"] for task in (await api.get_raw(kinds.JOB, "train", "default"))["spec"]["tasks"]}
+        for kind, name in (
+            ("Job", "train"),
+            ("Pod", f"train-{task}-0"),
+            ("Job", "train-2"),
+            ("Pod", f"train-2-{task}-0"),
+        ):
+            await api.create(kinds.EVENT, event(kind, name), namespace="default")
+        for job in ("train", "train-2"):
+            found = await page.get("api/events", namespace="default", name=job)
+            assert {each["object"] for each in found} == {f"Job/{job}", f"Pod/{job}-{task}-0"}
+
+
+async def test_the_events_of_pods_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volcanoio.web.details.MOST_EVENTS", 2)
+    async with served() as (api, page):
+        for name in ("a-1", "a-2", "train-x-0"):
+            about = {"kind": "Pod", "namespace": "default", "name": name}
+            manifest = {"metadata": {"name": name}, "involvedObject": about}
+            await api.create(kinds.EVENT, manifest, namespace="default")
+        found = await api.list_raw(kinds.EVENT, "default")
+        assert [each["metadata"]["name"] for each in found] == ["a-1", "a-2", "train-x-0"]
+        assert await page.get("api/events", namespace="default", name="train") == []
+        monkeypatch.setattr("volcanoio.web.details.MOST_EVENTS", 3)
+        await api.delete(kinds.JOB, "train", "default")  # pods of a job that is gone are known by their names
+        async with page.stream() as events:
+            async for event in events:
+                if "default/train" not in event.data["jobs"] or event.data["jobs"]["default/train"] is None:
+                    break
+        (event_view,) = await page.get("api/events", namespace="default", name="train")
+        assert event_view["object"] == "Pod/train-x-0"
+
+
 async def test_a_manifest_is_yaml_without_managed_fields() -> None:
     async with served() as (_, page):
         status, text = await page.ask("GET", "api/yaml", kind="Job", namespace="default", name="train")
