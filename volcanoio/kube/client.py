@@ -56,11 +56,17 @@ class Client:
     async def list_raw(
         self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
     ) -> tuple[Manifest, ...]:
-        """Read a list, or one page of it, with every field of each object."""
-        result: tuple[Manifest, ...] = ()
+        """Read a list, in pages of `limit`, with every field of each object."""
+        selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        return tuple([one async for one in self.scan(kind, namespace, limit=limit, **selectors)])
+
+    async def scan(
+        self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
+    ) -> AsyncIterator[Manifest]:
+        """Yield the objects of a list with every field; a page of `limit` is read once it is needed."""
         async for page in self._pages(kind, namespace, label_selector, field_selector, limit):
-            result += tuple(msgspec.json.decode(page).get("items") or ())
-        return result
+            for one in msgspec.json.decode(page).get("items") or ():
+                yield one
 
     async def create(self, kind: Kind, manifest: Manifest, *, namespace: str = "") -> Manifest:
         """Create an object and return the stored one; raises AlreadyExists, Invalid, Forbidden."""

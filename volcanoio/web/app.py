@@ -13,7 +13,7 @@ import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -50,7 +50,7 @@ from volcanoio.web.details import (
     line_count,
 )
 from volcanoio.web.feed import Feed, Part
-from volcanoio.web.viewers import TooManyViewersError, Viewer, Viewers
+from volcanoio.web.viewers import TooManyFeedsError, TooManyViewersError, Viewer, Viewers
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """Addresses on which the page may be served with the rights of the process, and host names that lead there."""
@@ -75,6 +75,9 @@ _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".
 _PAGES = ("/", "/jobs", "/queues", "/nodes", "/history", "/job/{namespace}/{name}", "/podgroup/{namespace}/{name}")
 CHART_PACKAGE, CHART_SCRIPT = "plotly", "package_data/plotly.min.js"
 """The chart library: the script that an installed Python package ships (extra `volcanoio[web]`)."""
+_STREAM_ENDS = (ConnectionError, ApiError, TransportError)
+"""The browser of an event stream has gone, or the rights of its user; it connects again."""
+_VIEWER = web.RequestKey("viewer", Viewer)
 _log = structlog.get_logger(__name__)
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -162,6 +165,8 @@ class Page:
         except web.HTTPException as error:
             response = _error(error.status, error.reason)
         except Unauthorized as error:
+            if (viewer := request.get(_VIEWER)) is not None:
+                await self._viewers.forget(viewer)
             if self._viewers.uses_tokens:
                 response = _error(401, "the API server does not accept your token (any more); sign in again")
             else:
@@ -204,6 +209,7 @@ class Page:
                 else "open the link that the command printed"
             )
             raise _RefusedError(401, f"you are not signed in; {hint}")
+        request[_VIEWER] = viewer
         return viewer
 
     async def _acting_viewer(self, request: web.Request) -> Viewer:
@@ -244,6 +250,8 @@ class Page:
 
     async def _session(self, request: web.Request) -> web.StreamResponse:
         viewer = await self._viewer(request)
+        if self._viewers.uses_tokens:  # it may have expired since it was first used
+            await viewer.introduce()
         return _json(
             {
                 "user": viewer.name or "",
@@ -300,8 +308,8 @@ class Page:
         try:
             with scope:
                 yield
-        except (ConnectionError, ApiError, TransportError):
-            pass  # the browser has gone, or the rights of its user; it connects again
+        except _STREAM_ENDS:
+            pass
         finally:
             self._streams.discard(scope)
 
@@ -348,11 +356,15 @@ class Page:
         async with (
             details.followed_log(viewer.client, _log_of(request)) as lines,
             self._streaming(request, response),
+            anyio.create_task_group() as tasks,
         ):
-            async for batch in lines:
-                text = [line.decode("utf-8", "replace") for line in batch]
-                await response.write(b"event: lines\ndata: %s\n\n" % msgspec.json.encode(text))
-            await response.write(b"event: end\ndata: {}\n\n")
+            tasks.start_soon(_keep_alive, response, tasks.cancel_scope)
+            with suppress(*_STREAM_ENDS):
+                async for batch in lines:
+                    text = [line.decode("utf-8", "replace") for line in batch]
+                    await response.write(b"event: lines\ndata: %s\n\n" % msgspec.json.encode(text))
+                await response.write(b"event: end\ndata: {}\n\n")
+            tasks.cancel_scope.cancel()
         return response
 
     async def _why(self, request: web.Request) -> web.StreamResponse:
@@ -455,6 +467,15 @@ def _event_stream() -> web.StreamResponse:
     return web.StreamResponse(headers=headers)
 
 
+async def _keep_alive(response: web.StreamResponse, stream: anyio.CancelScope) -> None:
+    """Write comments, which shows when the browser has gone; then end the stream."""
+    with suppress(ConnectionError):
+        while True:
+            await anyio.sleep(HEARTBEAT)
+            await response.write(b": nothing new\n\n")
+    stream.cancel()
+
+
 def _error(status: int, message: str) -> web.Response:
     response = _json({"error": {"code": status, "message": message}})
     response.set_status(status)
@@ -468,6 +489,8 @@ def _status_of(error: Exception, request: web.Request) -> tuple[int, str]:
             return error.status, str(error)
         case BadInputError():
             return 400, str(error)
+        case TooManyFeedsError():
+            return 429, str(error)
         case ActionError():
             return error.code, str(error)
         case UnknownTargetError() | UnknownJobError() | NoHistoryError():

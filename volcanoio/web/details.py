@@ -20,7 +20,7 @@ import anyio.to_thread
 import msgspec
 import yaml
 
-from volcanoio.compose.journals.live_timeline import read_timeline
+from volcanoio.compose.journals.live_timeline import belongs_to, read_timeline
 from volcanoio.compose.journals.states import PastStates
 from volcanoio.compose.journals.timeline import grouped
 from volcanoio.compose.live.conditions import waiting_by_conditions
@@ -230,12 +230,17 @@ async def events(client: Client, feed: Feed, namespace: str, name: str, kind: st
     for about, of in wanted:
         selector = f"involvedObject.kind={about},involvedObject.name={of}"
         found += await client.list_raw(kinds.EVENT, namespace, field_selector=selector)
-    prefix = f"{name}-"
+    job = feed.objects.get(kinds.JOB, {}).get(key)
+    belongs = belongs_to(job if isinstance(job, Job) else name)
     selector = f"involvedObject.kind={kinds.POD.kind}"
-    for one in await client.list_raw(kinds.EVENT, namespace, field_selector=selector):
+    read = 0
+    async for one in client.scan(kinds.EVENT, namespace, field_selector=selector):
+        read += 1
         subject = one.get("involvedObject", {}).get("name", "")
-        if subject in pods or (kind == kinds.JOB.kind and subject.startswith(prefix)):
+        if subject in pods or (kind == kinds.JOB.kind and belongs(kinds.POD.kind, subject)):
             found.append(one)
+        if read == MOST_EVENTS:
+            break
     return sorted(map(event_view, found), key=lambda event: event.at or 0.0)[-MOST_EVENTS:]
 
 

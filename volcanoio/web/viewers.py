@@ -28,6 +28,8 @@ from volcanoio.web.feed import KINDS, Feed
 
 MOST_VIEWERS = 64
 """Viewers with a feed at a time; each keeps what it may see in memory."""
+MOST_FEEDS = 4
+"""Feeds of one viewer at a time, each of one namespace or of all; each watches the nodes and queues, too."""
 RIGHT_SECONDS = 30.0
 """Seconds for which an answered right is used."""
 IDLE_SECONDS = 90.0
@@ -43,6 +45,15 @@ class TooManyViewersError(Exception):
 
     def __init__(self) -> None:
         super().__init__(f"{MOST_VIEWERS} users are served already; try again in {IDLE_SECONDS:.0f} s")
+
+
+class TooManyFeedsError(Exception):
+    """A viewer reads too many namespaces at a time; the message contains the next step."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"you read {MOST_FEEDS} namespaces already; close a page that shows another one, and try again"
+        )
 
 
 class _ReviewStatus(msgspec.Struct):
@@ -83,6 +94,8 @@ class Viewer:
         self.csrf = csrf
         self.name: str | None = None
         """Name of the user, "" if the API server does not return it; None until it was asked."""
+        self.last_seen = time.monotonic()
+        """When the last request of the user came."""
         self._transport = transport
         self._now = now
         self._rights: dict[tuple[str, ...], tuple[float, bool]] = {}
@@ -131,20 +144,36 @@ class Viewer:
         return frozenset(found)
 
     async def feed(self, namespace: str, tasks: TaskGroup) -> Feed:
-        """Return the user's feed of a namespace, started if it does not run; its lists are read."""
+        """Return the user's feed of a namespace, started if it does not run; its lists are read.
+
+        The feed that was not read for the longest time ends if there are too many. Raises TooManyFeedsError if all are
+        being read, ApiError, TransportError.
+        """
         async with self._starting:
             readable = await self.readable(namespace)
             running = self._feeds.get(namespace)
             if running is not None and running.feed.readable != readable:  # rights were given or taken
-                running.scope.cancel()
+                self._end(namespace)
                 running = None
             if running is None:
+                self._make_room()
                 feed = Feed(self._transport, readable, namespace=namespace, now=self._now)
                 running = self._feeds[namespace] = _Running(feed, anyio.CancelScope())
                 tasks.start_soon(_run, running)
-            running.last_used = time.monotonic()
-        await running.feed.synced()
+        async with self.reading(running.feed):
+            await running.feed.synced()
         return running.feed
+
+    def _make_room(self) -> None:
+        """End the feed that was not read for the longest time if no other can start."""
+        if len(self._feeds) >= MOST_FEEDS:
+            unread = [namespace for namespace, running in self._feeds.items() if not running.readers]
+            if not unread:
+                raise TooManyFeedsError
+            self._end(min(unread, key=lambda namespace: self._feeds[namespace].last_used))
+
+    def _end(self, namespace: str) -> None:
+        self._feeds.pop(namespace).scope.cancel()
 
     @asynccontextmanager
     async def reading(self, feed: Feed) -> AsyncIterator[None]:
@@ -166,11 +195,11 @@ class Viewer:
         return running is not None and running.feed is feed and await self.readable(feed.namespace) == feed.readable
 
     def end_idle_feeds(self, now: float) -> bool:
-        """End feeds without readers; returns whether the user has none left."""
+        """End feeds without readers, and forget old rights; returns whether the user has no feed left."""
+        self._rights = {asked: right for asked, right in self._rights.items() if now - right[0] < RIGHT_SECONDS}
         for namespace, running in list(self._feeds.items()):
             if not running.readers and now - running.last_used > IDLE_SECONDS:
-                running.scope.cancel()
-                del self._feeds[namespace]
+                self._end(namespace)
         return not self._feeds
 
     async def close(self) -> None:
@@ -178,6 +207,7 @@ class Viewer:
         for running in self._feeds.values():
             running.scope.cancel()
         self._feeds.clear()
+        self._rights.clear()  # so that a request that still runs starts no feed
         await self._transport.aclose()
 
 
@@ -210,7 +240,6 @@ class Viewers:
         self._own = None if own is None else Viewer(own, self._csrf(self.key), now)
         self._connect = connect
         self._by_token: dict[str, Viewer] = {}
-        self._seen: dict[str, float] = {}
         self.running = anyio.Event()
         """Set once `run` has begun."""
         self.tasks: TaskGroup
@@ -233,7 +262,7 @@ class Viewers:
             finally:
                 self.tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True), anyio.move_on_after(2):
-                    for viewer in self._by_token.values():
+                    for viewer in list(self._by_token.values()):
                         await viewer.close()
 
     async def find(self, authorization: str) -> Viewer | None:
@@ -253,16 +282,16 @@ class Viewers:
                     await self._own.introduce()
             return self._own
         name = hashlib.sha256(token.encode()).hexdigest()
-        self._seen[name] = time.monotonic()
         if (viewer := self._by_token.get(name)) is None:
             viewer = await self._admit(name, f"Bearer {token}")
+        viewer.last_seen = time.monotonic()
         return viewer
 
     async def forget(self, viewer: Viewer) -> None:
-        """Forget a user whose credentials are no longer accepted."""
+        """Forget a user whose credentials are no longer accepted, or who has gone."""
         for name, known in list(self._by_token.items()):
             if known is viewer:
-                del self._by_token[name], self._seen[name]
+                del self._by_token[name]
                 await viewer.close()
 
     async def _admit(self, name: str, authorization: str) -> Viewer:
@@ -275,7 +304,6 @@ class Viewers:
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await viewer.close()
-            self._seen.pop(name, None)
             raise
         known = self._by_token.setdefault(name, viewer)
         if known is not viewer:
@@ -286,11 +314,9 @@ class Viewers:
         now = time.monotonic()
         if self._own is not None:
             self._own.end_idle_feeds(now)
-        for name, viewer in list(self._by_token.items()):
-            if viewer.end_idle_feeds(now) and now - self._seen.get(name, now) > IDLE_SECONDS:
-                self._by_token.pop(name, None)
-                self._seen.pop(name, None)
-                await viewer.close()
+        for viewer in list(self._by_token.values()):
+            if viewer.end_idle_feeds(now) and now - viewer.last_seen > IDLE_SECONDS:
+                await self.forget(viewer)
 
     def _csrf(self, identity: str) -> str:
         return hmac.new(self._secret, identity.encode(), hashlib.sha256).hexdigest()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
+from typing import Unpack
 
 import anyio
 import pytest
@@ -16,10 +17,11 @@ from tests.scenario.cluster.harness import job_manifest
 from tests.scenario.web.support import Limited, Site, Unaccepted, api_server, node, queue, site
 from tests.unit.journals.writing import Writer
 from volcanoio.kube.client import Client
+from volcanoio.kube.transport import RequestOptions, Response, Transport
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.web.app import PageOptions
-from volcanoio.web.viewers import MOST_VIEWERS, Viewers
+from volcanoio.web.viewers import MOST_FEEDS, MOST_VIEWERS, Viewers
 
 
 def waiting_group(job: ApiObject) -> Manifest:
@@ -350,6 +352,107 @@ async def test_the_number_of_users_is_limited() -> None:
         await page.signed_in("token-0").get("api/session")
 
 
+async def test_the_feeds_of_one_user_are_limited() -> None:
+    async with served() as (api, _), site(Viewers(own=Limited(api.transport))) as page, AsyncExitStack() as streams:
+        for number in range(MOST_FEEDS):
+            events = await streams.enter_async_context(page.stream(within=f"a{number}"))
+            assert (await anext(events)).kind == "rows"
+        status, found = await page.ask("GET", "api/state", within="team")
+        assert (status, "close a page" in found["error"]["message"]) == (429, True)
+        await page.get("api/state", within="a1")
+
+
+async def test_the_feed_that_was_not_read_for_the_longest_time_ends_for_another() -> None:
+    async with (
+        served() as (api, _),
+        site(Viewers(own=Limited(api.transport))) as page,
+        page.stream(within="a0") as events,
+    ):
+        read, *unread = [await page.get("api/state", within=f"a{number}") for number in range(MOST_FEEDS)]
+        assert (await anext(events)).kind == "rows"
+        await page.get("api/state", within="team")
+        assert (await page.get("api/changes", within="a0", after=read["id"]))["isWhole"] is False
+        last = await page.get("api/changes", within=f"a{MOST_FEEDS - 1}", after=unread[-1]["id"])
+        assert last["isWhole"] is False
+        ended = await page.get("api/changes", within="a1", after=unread[0]["id"])
+        assert ended["isWhole"] is True  # of a feed that was started again
+
+
+class Silent(Limited):
+    """A transport to pods that write nothing to their logs; `left` is set once no request waits for one."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
+        self.left = anyio.Event()
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Open a stream; that of a log has no lines."""
+        if not path.endswith("/log"):
+            async with super().stream(path, query=query) as lines:
+                yield lines
+            return
+
+        async def nothing() -> AsyncIterator[list[bytes]]:
+            await anyio.sleep_forever()
+            yield []
+
+        try:
+            yield nothing()
+        finally:
+            self.left.set()
+
+
+async def test_a_log_is_no_longer_followed_once_the_browser_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volcanoio.web.app.HEARTBEAT", 0.01)
+    async with served() as (api, _):
+        user = Silent(api.transport)
+        async with site(Viewers(own=user)) as page:
+            query = {"namespace": "default", "pod": "train-worker-0"}
+            async with page.session.get(f"{page.url}/api/logs/follow", headers=page.headers, params=query) as answer:
+                assert await answer.content.readline() == b": nothing new\n"
+                assert not user.left.is_set()
+            with anyio.fail_after(30):
+                await user.left.wait()
+
+
+class Revocable(Limited):
+    """A transport with a token that can be revoked."""
+
+    is_revoked = False
+
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """Send a request if the token is accepted."""
+        if self.is_revoked:
+            return await Unaccepted(self._transport).request(method, path, **options)
+        return await super().request(method, path, **options)
+
+
+@pytest.mark.parametrize(("path", "query"), [("api/session", {}), ("api/queue", {"name": "default"})])
+async def test_a_revoked_token_makes_room_for_another_user(
+    monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, str]
+) -> None:
+    monkeypatch.setattr("volcanoio.web.viewers.MOST_VIEWERS", 1)
+    async with served() as (api, _):
+        users: list[Revocable] = []
+
+        def connect(_: str) -> Revocable:
+            users.append(Revocable(api.transport))
+            return users[-1]
+
+        async with site(Viewers(connect=connect)) as page:
+            ann, bob = page.signed_in("ann-token"), page.signed_in("bob-token")
+            await ann.get("api/state")
+            assert (await bob.ask("GET", "api/session"))[0] == 503
+            users[0].is_revoked = True
+            status, found = await ann.ask("GET", path, headers=None, body=None, **query)
+            assert (status, "sign in again" in found["error"]["message"]) == (401, True)
+            assert users[0].closed
+            await bob.get("api/state")
+
+
 async def test_a_right_that_is_taken_away_ends_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as (api, _):
         monkeypatch.setattr("volcanoio.web.viewers.RIGHT_SECONDS", 0.0)
@@ -435,6 +538,47 @@ async def test_what_happened_to_a_job_is_listed_from_its_objects() -> None:
         assert any("PodGroup train-group created" in text for _, _, text in steps)
         status, found = await page.ask("GET", "api/timeline", namespace="default", name="none")
         assert (status, "has no job default/none" in found["error"]["message"]) == (404, True)
+
+
+async def test_the_events_of_a_job_are_not_those_of_one_whose_name_begins_alike() -> None:
+    def event(kind: str, name: str) -> Manifest:
+        about = {"kind": kind, "namespace": "default", "name": name}
+        return {"metadata": {"name": f"{name}.1"}, "involvedObject": about, "reason": "Seen", "message": "", "count": 1}
+
+    async with served() as (api, page):
+        await api.create(kinds.JOB, job_manifest("train-2"), namespace="default")
+        await page.get("api/state")
+        (task,) = {task["name"] for task in (await api.get_raw(kinds.JOB, "train", "default"))["spec"]["tasks"]}
+        for kind, name in (
+            ("Job", "train"),
+            ("Pod", f"train-{task}-0"),
+            ("Job", "train-2"),
+            ("Pod", f"train-2-{task}-0"),
+        ):
+            await api.create(kinds.EVENT, event(kind, name), namespace="default")
+        for job in ("train", "train-2"):
+            found = await page.get("api/events", namespace="default", name=job)
+            assert {each["object"] for each in found} == {f"Job/{job}", f"Pod/{job}-{task}-0"}
+
+
+async def test_the_events_of_pods_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volcanoio.web.details.MOST_EVENTS", 2)
+    async with served() as (api, page):
+        for name in ("a-1", "a-2", "train-x-0"):
+            about = {"kind": "Pod", "namespace": "default", "name": name}
+            manifest = {"metadata": {"name": name}, "involvedObject": about}
+            await api.create(kinds.EVENT, manifest, namespace="default")
+        found = await api.list_raw(kinds.EVENT, "default")
+        assert [each["metadata"]["name"] for each in found] == ["a-1", "a-2", "train-x-0"]
+        assert await page.get("api/events", namespace="default", name="train") == []
+        monkeypatch.setattr("volcanoio.web.details.MOST_EVENTS", 3)
+        await api.delete(kinds.JOB, "train", "default")  # pods of a job that is gone are known by their names
+        async with page.stream() as events:
+            async for event in events:
+                if "default/train" not in event.data["jobs"] or event.data["jobs"]["default/train"] is None:
+                    break
+        (event_view,) = await page.get("api/events", namespace="default", name="train")
+        assert event_view["object"] == "Pod/train-x-0"
 
 
 async def test_a_manifest_is_yaml_without_managed_fields() -> None:

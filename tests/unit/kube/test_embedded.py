@@ -98,6 +98,7 @@ async def test_generic_verbs(way: str) -> None:
             await client.create(POD, pod(f"p{number}"))
         assert len(await client.list(POD, "default", limit=2)) == 6
         assert len(await client.list_raw(POD, limit=4)) == 6
+        assert [one["metadata"]["name"] async for one in client.scan(POD, field_selector="metadata.name=p1")] == ["p1"]
         assert [found.metadata.name for found in await client.list(POD, label_selector="x=y")] == ["a"]
         version = patched["metadata"]["resourceVersion"]
         async with client.watch(POD, "default", resource_version=version) as changes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -18,8 +17,8 @@ from volcanoio.cli.look.following import Selected, batches, following
 from volcanoio.cli.look.tables import Cells, Objects, Rows, Table
 from volcanoio.cli.output import NO_RESOURCES, TablePrinter, documents
 from volcanoio.cli.terminal import UsageError, unknown_name
+from volcanoio.compose.journals.live_timeline import belongs_to
 from volcanoio.engine.accounting.finished_jobs import owner_of
-from volcanoio.engine.jobs.pods.manifests import pod_name
 from volcanoio.kube.decoding import ObjectDecoder
 from volcanoio.kube.errors import Forbidden, NotFound, check
 from volcanoio.model import kinds, names
@@ -157,12 +156,7 @@ async def list_events(cluster: Cluster, wanted: Wanted, job: str | None, since: 
 
 
 async def about_job(cluster: Cluster, job: Job | str) -> Callable[[ApiObject], bool]:
-    """Return whether an event is about a job or a job of this name, its PodGroup or its pods.
-
-    For a name that is not that of a job any more, they are recognised by the form of their names.
-    """
-    name = job if isinstance(job, str) else job.metadata.name
-    pods = re.escape(name) + r"-.+-\d+"
+    """Return whether an event is about a job or a job of this name, its PodGroup or its pods."""
     try:
         if isinstance(job, str) and cluster.namespace:
             found = await cluster.client.get(kinds.JOB, job, cluster.namespace)
@@ -170,15 +164,11 @@ async def about_job(cluster: Cluster, job: Job | str) -> Callable[[ApiObject], b
             job = found
     except NotFound:
         pass
-    if isinstance(job, Job):
-        pods = "|".join(rf"{re.escape(pod_name(job, task, ''))}\d+" for task in job.spec.tasks)
-    patterns = {"Job": re.escape(name), "PodGroup": rf"{re.escape(name)}-[0-9a-f]{{8}}-[0-9a-f-]{{27}}", "Pod": pods}
-    compiled = {kind: re.compile(pattern) for kind, pattern in patterns.items()}
+    belongs = belongs_to(job)
 
     def is_about(event: ApiObject) -> bool:
         assert isinstance(event, Event)
-        pattern = compiled.get(event.involved_object.kind)
-        return pattern is not None and pattern.fullmatch(event.involved_object.name) is not None
+        return belongs(event.involved_object.kind, event.involved_object.name)
 
     return is_about
 

@@ -6,7 +6,7 @@ Times are in whole seconds, and what was deleted or overwritten is missing: a jo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from volcanoio.compose.journals.timeline import (
     restart_text,
     submitted_text,
 )
+from volcanoio.engine.jobs.pods.manifests import pod_name
 from volcanoio.kube.client import Client
 from volcanoio.kube.decoding import without_nulls
 from volcanoio.kube.errors import NotFound
@@ -86,6 +87,20 @@ def objects_timeline(
     order = {kind: number for number, kind in enumerate(EntryKind)}
     found.sort(key=lambda entry: (entry.at, order[entry.kind]))
     return Timeline(job=meta.key, uid=meta.uid, source="cluster", entries=tuple(found))
+
+
+def belongs_to(job: Job | str) -> Callable[[str, str], bool]:
+    """Return whether the object of a kind and name is a job, its PodGroup or one of its pods.
+
+    For the name of a job that is not known any more, pods are recognised by the form of their names.
+    """
+    name = job if isinstance(job, str) else job.metadata.name
+    pods = re.escape(name) + r"-.+-\d+"
+    if isinstance(job, Job):
+        pods = "|".join(rf"{re.escape(pod_name(job, task, ''))}\d+" for task in job.spec.tasks)
+    patterns = {"Job": re.escape(name), "PodGroup": rf"{re.escape(name)}-[0-9a-f]{{8}}-[0-9a-f-]{{27}}", "Pod": pods}
+    compiled = {kind: re.compile(pattern) for kind, pattern in patterns.items()}
+    return lambda kind, of: kind in compiled and compiled[kind].fullmatch(of) is not None
 
 
 def _put(found: list[Entry], time: str | None, kind: EntryKind, detail: str = "", **where: Any) -> None:

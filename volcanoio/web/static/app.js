@@ -186,6 +186,8 @@ function within(namespace) {
 
 /** Ask for a key or token. @param {string} problem */
 function signIn(problem) {
+  leaving.abort();
+  shown = null;
   const field = h("input", { type: "password", id: "token", autocomplete: "off", required: true, size: 50 });
   fill(main, h("section", { class: "sign-in", "aria-labelledby": "sign-in-title" },
     h("h1", { id: "sign-in-title" }, "Sign in"),

@@ -44,6 +44,7 @@ export class Store {
         if (!this.last) await this.load();
         if (failures >= FAILURES_BEFORE_POLL) {
           await this.poll();
+          failures = FAILURES_BEFORE_POLL - 1; // so that the stream is tried once before polling again
         } else {
           await this.follow(() => (failures = 0));
         }

@@ -126,7 +126,7 @@ function longest(jobs, now) {
   const waiting = jobs.filter(isWaiting).sort((a, b) => (a.created ?? now) - (b.created ?? now)).slice(0, MOST);
   if (!waiting.length) return h("p", { class: "quiet" }, "No job waits.");
   return table("Jobs that wait longest", ["Job", "Queue", "Waits for", "Reason"], waiting.map((job) => [
-    link(job), job.queue ?? "", job.started ? durationText(now - job.started) : durationText(waited(job, now)), job.reason ?? ""]), { numeric: [2] });
+    link(job), job.queue ?? "", job.started ? durationText(now - job.started) : durationText(waited(job, now)), h("span", { class: "wraps" }, job.reason ?? "")]), { numeric: [2] });
 }
 
 /** @param {JobRow} job */
