@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import itertools
 import os
@@ -102,6 +103,15 @@ async def test_the_synchronous_client_works_in_a_running_event_loop(cluster: Cli
     assert asyncio.get_running_loop().is_running()
     with Client(cluster.kubeconfig) as client:
         assert client.run(image="busybox", command="sleep 1").succeeded == 1
+
+
+def test_a_job_keeps_its_client_open(cluster: Client) -> None:
+    job = Client(cluster.kubeconfig).submit(image="busybox", command="sleep 1")
+    gc.collect()
+    assert job.wait().phase == "Completed"
+    found = next(each for each in Client(cluster.kubeconfig).jobs() if each.name == job.name)
+    gc.collect()
+    assert found.status.succeeded == 1
 
 
 async def test_the_asynchronous_client_runs_jobs_at_once(cluster: Client) -> None:
