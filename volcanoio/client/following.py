@@ -74,7 +74,7 @@ async def versions_of(cluster: ClusterConnection, read: Callable[[], Awaitable[J
     try:
         yield versions
     finally:
-        await _stop(task)
+        await stop(task)
 
 
 async def _watch(cluster: ClusterConnection, read: Callable[[], Awaitable[Job]], versions: Versions) -> None:
@@ -160,7 +160,7 @@ async def follow_logs(
         await task
     finally:
         receive.close()
-        await _stop(task)
+        await stop(task)
 
 
 async def _follow(
@@ -208,7 +208,7 @@ async def _watch_pods(cluster: ClusterConnection, job: Job, see: Callable[[Pod],
         await anyio.sleep(_PAUSE)
 
 
-async def _stop(task: asyncio.Task[None]) -> None:
+async def stop(task: asyncio.Task[None]) -> None:
     """Cancel a task and wait for its end."""
     task.cancel()
     await asyncio.wait([task])

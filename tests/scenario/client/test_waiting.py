@@ -18,9 +18,22 @@ import pytest
 import structlog
 
 from tests.scenario.client.conftest import Refusing, User
-from volcanoio.client import AsyncClient, Client, ClientError, LocalOptions, Unreachable
+from volcanoio.client import (
+    AsyncClient,
+    AsyncJob,
+    Client,
+    ClientError,
+    JobNotFound,
+    LocalOptions,
+    Reason,
+    Refused,
+    Timeout,
+    Unreachable,
+)
+from volcanoio.client import job as job_module
 from volcanoio.client.progress import BAR
 from volcanoio.model import names
+from volcanoio.runtime.scheduler.answers import WHY
 
 FOREVER = {"metadata": {"annotations": {names.RUN_DURATION: "never"}}}
 _NUMBERS = itertools.count()
@@ -137,6 +150,39 @@ async def test_a_user_who_may_not_watch_waits_all_the_same(cluster: Client) -> N
             kube.transport = Refusing(kube.transport, "/jobs")
         job = await client.job(submitted.name)
         assert (await job.result()).succeeded == 1
+
+
+async def test_a_user_who_may_read_no_reasons_times_out_all_the_same(cluster: Client) -> None:
+    async with AsyncClient(cluster.kubeconfig) as client:
+        job = await client.submit(image="busybox", resources={"cpu": 100})
+        async with client._cluster.requests() as kube:
+            kube.transport = Refusing(kube.transport, WHY, "/podgroups", "/nodes")
+        with pytest.raises(Refused):
+            await job.why()
+        with pytest.raises(Timeout, match="still Pending after"):
+            await job.wait(timeout=0.1)
+        await job.cancel()
+
+
+async def test_a_slow_reason_delays_no_end_of_the_wait(cluster: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def explain(*_: object, **__: object) -> Reason:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def cancel_once_asked(job: AsyncJob) -> None:
+        await asked.wait()
+        await job.cancel()
+
+    asked = asyncio.Event()
+    monkeypatch.setattr(job_module, "explain_job", explain)
+    monkeypatch.setattr(job_module, "_FIRST_NOTE", 0.0)
+    async with AsyncClient(cluster.kubeconfig) as client, asyncio.timeout(20):
+        job = await client.submit(image="busybox", resources={"cpu": 100})
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(cancel_once_asked(job))
+            with pytest.raises(JobNotFound):
+                await job.wait(progress=True)
 
 
 async def test_an_embedded_cluster_is_started_and_stopped() -> None:
