@@ -360,7 +360,7 @@ class _Reading:
 class _Notes:
     """Why a job waits, for its progress: asked again after ten seconds or, where that is slow, later.
 
-    A task asks, so that nobody waits for the answer.
+    A task asks, so that looking at the job is not delayed by the answer.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[Reason]]) -> None:
