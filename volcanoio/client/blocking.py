@@ -94,7 +94,7 @@ def _creating(
 
     @wraps(method)
     def call(self: _Blocking[AsyncClient], /, *args: P.args, **options: P.kwargs) -> Job:
-        return Job(self._call(partial(method, self._asynchronous, *args, **options)), self._portal)
+        return Job(self._call(partial(method, self._asynchronous, *args, **options)), self)
 
     return call
 
@@ -102,8 +102,9 @@ def _creating(
 class Job(_Blocking[AsyncJob]):
     """A job of the cluster; its methods are those of `AsyncJob` and return when the answer is there."""
 
-    def __init__(self, asynchronous: AsyncJob, portal: BlockingPortal) -> None:
-        super().__init__(asynchronous, portal)
+    def __init__(self, asynchronous: AsyncJob, client: _Blocking[AsyncClient]) -> None:
+        super().__init__(asynchronous, client._portal)
+        self._client = client  # which is closed once nothing refers to it
         self.name = asynchronous.name
         self.namespace = asynchronous.namespace
         self.uid = asynchronous.uid
@@ -192,4 +193,4 @@ class Client(_Blocking[AsyncClient]):
     def jobs(self, *, namespace: str = "", queue: str = "") -> list[Job]:
         """List the jobs of a namespace, by default the client's, and of a queue if one is given; oldest first."""
         found = self._call(partial(self._asynchronous.jobs, namespace=namespace, queue=queue))
-        return [Job(each, self._portal) for each in found]
+        return [Job(each, self) for each in found]

@@ -31,7 +31,7 @@ class ClusterConnection:
         if local and (kubeconfig is not None or context):
             raise ClientError("local= starts a cluster of its own; leave kubeconfig= and context= out")
         self._kubeconfig = kubeconfig
-        self._context = context
+        self.context = context
         self._local = local
         self._client: KubeClient | None = None
         self._thread = ExitStack()
@@ -73,7 +73,7 @@ class ClusterConnection:
         ):
             path = UP
         try:
-            connection = await load(path, context=self._context)
+            connection = await load(path, context=self.context)
         except ConfigError as error:
             raise Unreachable(f"{error}; without a cluster, use Client(local=True)") from None
         self.kubeconfigs = (Path(path),) if path is not None else tuple(environment_paths())

@@ -101,7 +101,9 @@ async def _answer(
     """Return the answer of the first source that has one. Raises UnknownTargetError and ApiError."""
     target = f"job/{name}"
     try:
-        reach = scheduler_of(client.transport, lease=names.SCHEDULER_NAME, kubeconfigs=cluster.kubeconfigs)
+        reach = scheduler_of(
+            client.transport, lease=names.SCHEDULER_NAME, kubeconfigs=cluster.kubeconfigs, context=cluster.context
+        )
         async with reach as scheduler:
             jobs = await jobs_of(client, namespace) if with_remedies else None
             return await _ask(scheduler, target, namespace, jobs)

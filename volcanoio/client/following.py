@@ -74,7 +74,7 @@ async def versions_of(cluster: ClusterConnection, read: Callable[[], Awaitable[J
     try:
         yield versions
     finally:
-        await _stop(task)
+        await stop(task)
 
 
 async def _watch(cluster: ClusterConnection, read: Callable[[], Awaitable[Job]], versions: Versions) -> None:
@@ -160,7 +160,7 @@ async def follow_logs(
         await task
     finally:
         receive.close()
-        await _stop(task)
+        await stop(task)
 
 
 async def _follow(
@@ -171,7 +171,8 @@ async def _follow(
     tail: int | None,
 ) -> None:
     limit = asyncio.Semaphore(_MOST_STREAMS)
-    followed: dict[str, asyncio.Task[None]] = {}
+    followed: dict[tuple[str, int], asyncio.Task[None]] = {}
+    """By the pod's uid and the restarts of its container: each run has a log of its own."""
 
     async def copy(pod: Pod) -> None:
         async with limit:
@@ -179,8 +180,13 @@ async def _follow(
                 await send.send(line)
 
     def follow(pod: Pod) -> None:
-        if pod.metadata.uid not in followed and pod.status.phase not in ("", "Pending"):
-            followed[pod.metadata.uid] = asyncio.create_task(copy(pod))
+        name = pod.spec.containers[0].name
+        status = next((each for each in pod.status.container_statuses if each.name == name), None)
+        if status is None or (status.state.running is None and status.state.terminated is None):
+            return
+        key = pod.metadata.uid, status.restart_count
+        if key not in followed:
+            followed[key] = asyncio.create_task(copy(pod))
 
     watching = asyncio.create_task(_watch_pods(cluster, job, follow))
     async with send:
@@ -208,7 +214,7 @@ async def _watch_pods(cluster: ClusterConnection, job: Job, see: Callable[[Pod],
         await anyio.sleep(_PAUSE)
 
 
-async def _stop(task: asyncio.Task[None]) -> None:
+async def stop(task: asyncio.Task[None]) -> None:
     """Cancel a task and wait for its end."""
     task.cancel()
     await asyncio.wait([task])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import aclosing, contextmanager, suppress
@@ -19,7 +20,7 @@ from volcanoio.client.cards import job_card
 from volcanoio.client.connection import ClusterConnection
 from volcanoio.client.errors import ClientError, InvalidJob, JobFailed, JobNotFound, Timeout, Unschedulable
 from volcanoio.client.explanation import Reason, estimate_start, explain_job
-from volcanoio.client.following import LogLine, follow_logs, pods_of, read_logs, versions_of
+from volcanoio.client.following import LogLine, follow_logs, pods_of, read_logs, stop, versions_of
 from volcanoio.client.progress import open_progress
 from volcanoio.client.shards import results_of
 from volcanoio.compose.eta import Eta
@@ -154,13 +155,13 @@ class AsyncJob:
         may_be_resumed = self._stored.status.state.phase == JobPhase.ABORTED
         notes = _Notes(partial(self._explain, with_remedies=False))
         with self._noting_interruptions(), open_progress(progress) as display:
-            async with versions_of(self._cluster, self._read) as changes:
+            async with versions_of(self._cluster, self._read) as changes, aclosing(notes):
                 while True:
                     starts = not _reached(self._stored, PLACED)
                     limit = min(_or_infinite(timeout), _or_infinite(start_timeout) if starts else inf)
                     with anyio.move_on_after(min(_TICK, began + limit - monotonic())):
                         self._stored = await changes.receive()
-                    display.show(self._stored, await notes.current(self._stored) if display.is_shown else "")
+                    display.show(self._stored, notes.current(self._stored) if display.is_shown else "")
                     phase = self._stored.status.state.phase
                     may_be_resumed = may_be_resumed and phase == JobPhase.ABORTED
                     has_ended = phase in _ENDED and not may_be_resumed
@@ -311,8 +312,10 @@ class AsyncJob:
     async def _lateness(self, seconds: float) -> Timeout:
         """Return the error of a job that did not get there within so many seconds."""
         job, phase = f"{self.namespace}/{self.name}", self._stored.status.state.phase or JobPhase.PENDING
-        if not _reached(self._stored, PLACED) and (reason := await self._explain(with_remedies=False)).code:
-            return Unschedulable(job, seconds, reason.code, reason.message)
+        if not _reached(self._stored, PLACED):
+            with suppress(ClientError):  # as of a user without the rights
+                if (reason := await self._explain(with_remedies=False)).code:
+                    return Unschedulable(job, seconds, reason.code, reason.message)
         return Timeout(f"job {job} is still {phase} after {seconds:g} s; {self._still_running()}")
 
     async def _failure(self, goal: str = FINISHED) -> ClientError:
@@ -355,25 +358,41 @@ class _Reading:
 
 
 class _Notes:
-    """Why a job waits, for its progress: asked again after ten seconds or, where that is slow, later."""
+    """Why a job waits, for its progress: asked again after ten seconds or, where that is slow, later.
+
+    A task asks, so that looking at the job is not delayed by the answer.
+    """
 
     def __init__(self, ask: Callable[[], Awaitable[Reason]]) -> None:
         self._ask = ask
+        self._asking: asyncio.Task[None] | None = None
         self._next = monotonic() + _FIRST_NOTE
         self._text = ""
 
-    async def current(self, job: Job) -> str:
-        """Return the reason in a few words, "" for a job that does not wait."""
+    def current(self, job: Job) -> str:
+        """Return the last known reason in a few words, "" for a job that does not wait."""
         if _reached(job, PLACED):
             return ""
-        if (began := monotonic()) >= self._next:
-            with suppress(ClientError):
-                reason = await self._ask()
-                place = f", number {reason.position} in {reason.queue}" if reason.position else ""
-                self._text = f"{reason.code}{place}" if reason.code else ""
-            took = monotonic() - began
-            self._next = monotonic() + max(_NOTE_INTERVAL, took * _NOTE_REST)
+        if self._asking is not None and self._asking.done():
+            self._asking.result()
+            self._asking = None
+        if self._asking is None and monotonic() >= self._next:
+            self._asking = asyncio.create_task(self._update())
         return self._text
+
+    async def _update(self) -> None:
+        began = monotonic()
+        with suppress(ClientError):
+            reason = await self._ask()
+            place = f", number {reason.position} in {reason.queue}" if reason.position else ""
+            self._text = f"{reason.code}{place}" if reason.code else ""
+        took = monotonic() - began
+        self._next = monotonic() + max(_NOTE_INTERVAL, took * _NOTE_REST)
+
+    async def aclose(self) -> None:
+        """Stop asking."""
+        if self._asking is not None:
+            await stop(self._asking)
 
 
 def _goal(text: str) -> str:

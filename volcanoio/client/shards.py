@@ -15,7 +15,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -36,6 +36,8 @@ MOST_BYTES = 1_000_000
 """Size of a table with its program; a ConfigMap takes 1 MiB."""
 MOST_RESULT = 4000
 """Bytes of a function's result as JSON; a termination message takes 4096."""
+_MAIN = "_volcanoio_run_shard"
+"""The function of a program that runs the user's; its variables must not replace those of the user's module."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PICK = f'eval "$(sed -n "$((VC_TASK_INDEX + 1))p" {DIRECTORY}/{TABLE})"; exec "$@"'
 """Shell text that sets the variables of the pod's shard and continues with the command."""
@@ -135,13 +137,20 @@ def _check_size(data: Mapping[str, str]) -> None:
 def _days(first: date | str, last: date | str) -> Iterator[str]:
     """Yield the dates from the first to the last day, both included."""
     try:
-        begin, end = (day if isinstance(day, date) else date.fromisoformat(day) for day in (first, last))
+        begin, end = (_day(each) for each in (first, last))
     except (TypeError, ValueError):
         raise InvalidJob(f"days: {first!r} to {last!r} are no days; write them as 2026-01-31") from None
     if end < begin:
         raise InvalidJob(f"days: {end} is before {begin}; give the first day first")
     for number in range((end - begin).days + 1):
         yield (begin + timedelta(days=number)).isoformat()
+
+
+def _day(value: date | str) -> date:
+    """Return a day as a date; of a datetime, which is a date, too, the time is dropped."""
+    if isinstance(value, datetime):
+        return value.date()
+    return value if isinstance(value, date) else date.fromisoformat(value)
 
 
 def _plain(value: Any, at: int) -> Any:
@@ -174,7 +183,7 @@ def program_of(function: Callable[[Any], Any], *, by_day: bool, has_table: bool)
     lines = [
         "from __future__ import annotations",
         *_definitions(function, {}),
-        "if __name__ == '__main__':",
+        f"def {_MAIN}(function):",
         "    import datetime, itertools, json, os, sys",
         "    index = int(os.environ['VC_TASK_INDEX'])",
     ]
@@ -185,12 +194,14 @@ def program_of(function: Callable[[Any], Any], *, by_day: bool, has_table: bool)
         ]
     lines += [
         f"    shard = datetime.date.fromisoformat({shard})" if by_day else f"    shard = {shard}",
-        f"    result = json.dumps({function.__name__}(shard))",
+        "    result = json.dumps(function(shard))",
         f"    if len(result.encode()) > {MOST_RESULT}:",
         f"        sys.exit('the result has more than {MOST_RESULT} bytes of JSON; '",
         "                 'write it to storage and return where it is')",
         "    with open(os.environ['VC_RESULT'], 'w') as file:",
         "        file.write(result)",
+        "if __name__ == '__main__':",
+        f"    {_MAIN}({function.__name__})",
     ]
     return "\n".join(lines) + "\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import itertools
 import os
@@ -17,9 +18,22 @@ import pytest
 import structlog
 
 from tests.scenario.client.conftest import Refusing, User
-from volcanoio.client import AsyncClient, Client, ClientError, LocalOptions, Unreachable
+from volcanoio.client import (
+    AsyncClient,
+    AsyncJob,
+    Client,
+    ClientError,
+    JobNotFound,
+    LocalOptions,
+    Reason,
+    Refused,
+    Timeout,
+    Unreachable,
+)
+from volcanoio.client import job as job_module
 from volcanoio.client.progress import BAR
 from volcanoio.model import names
+from volcanoio.runtime.scheduler.answers import WHY
 
 FOREVER = {"metadata": {"annotations": {names.RUN_DURATION: "never"}}}
 _NUMBERS = itertools.count()
@@ -104,6 +118,15 @@ async def test_the_synchronous_client_works_in_a_running_event_loop(cluster: Cli
         assert client.run(image="busybox", command="sleep 1").succeeded == 1
 
 
+def test_a_job_keeps_its_client_open(cluster: Client) -> None:
+    job = Client(cluster.kubeconfig).submit(image="busybox", command="sleep 1")
+    gc.collect()
+    assert job.wait().phase == "Completed"
+    found = next(each for each in Client(cluster.kubeconfig).jobs() if each.name == job.name)
+    gc.collect()
+    assert found.status.succeeded == 1
+
+
 async def test_the_asynchronous_client_runs_jobs_at_once(cluster: Client) -> None:
     async with AsyncClient(cluster.kubeconfig) as client, asyncio.TaskGroup() as tasks:
         runs = [tasks.create_task(client.run(image="busybox", command="sleep 1")) for _ in range(3)]
@@ -127,6 +150,39 @@ async def test_a_user_who_may_not_watch_waits_all_the_same(cluster: Client) -> N
             kube.transport = Refusing(kube.transport, "/jobs")
         job = await client.job(submitted.name)
         assert (await job.result()).succeeded == 1
+
+
+async def test_a_user_who_may_read_no_reasons_times_out_all_the_same(cluster: Client) -> None:
+    async with AsyncClient(cluster.kubeconfig) as client:
+        job = await client.submit(image="busybox", resources={"cpu": 100})
+        async with client._cluster.requests() as kube:
+            kube.transport = Refusing(kube.transport, WHY, "/podgroups", "/nodes")
+        with pytest.raises(Refused):
+            await job.why()
+        with pytest.raises(Timeout, match="still Pending after"):
+            await job.wait(timeout=0.1)
+        await job.cancel()
+
+
+async def test_a_slow_reason_delays_no_end_of_the_wait(cluster: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def explain(*_: object, **__: object) -> Reason:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def cancel_once_asked(job: AsyncJob) -> None:
+        await asked.wait()
+        await job.cancel()
+
+    asked = asyncio.Event()
+    monkeypatch.setattr(job_module, "explain_job", explain)
+    monkeypatch.setattr(job_module, "_FIRST_NOTE", 0.0)
+    async with AsyncClient(cluster.kubeconfig) as client, asyncio.timeout(20):
+        job = await client.submit(image="busybox", resources={"cpu": 100})
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(cancel_once_asked(job))
+            with pytest.raises(JobNotFound):
+                await job.wait(progress=True)
 
 
 async def test_an_embedded_cluster_is_started_and_stopped() -> None:

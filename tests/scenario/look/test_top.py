@@ -161,3 +161,16 @@ async def test_the_logs_of_a_job_and_of_a_pod() -> None:
             lines = await screen.shows("— end of the log —")
             assert lines[0] == "log of pod default/a-worker-1"
             assert lines[1] == "a-worker-1 says 1"
+
+
+async def test_what_ends_a_log_is_shown_in_its_place() -> None:
+    async with world() as w:
+        await w.job("a", "Running", {"worker": 51})
+        for index in range(51):
+            await w.pod("a", "worker", index, "Running", "n")
+        async with top(w) as screen:
+            await screen.shows("1 jobs")
+            await screen.press("l")
+            await screen.shows("more than 50 pods are to be followed")
+            await screen.press("escape")
+            await screen.shows("1 jobs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,20 @@ async def test_a_corrupt_file_is_set_aside_and_a_new_one_begun(tmp_path: Path) -
     assert [(line["log_level"], line["event"][:35]) for line in logs] == [
         ("error", "the history of jobs is not written;"), ("info", "the history is written again"),
     ]  # fmt: skip
+
+
+async def test_a_file_with_an_account_that_cannot_be_read_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    HistoryStore(path).close()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("INSERT INTO open (uid, account, changed) VALUES ('u', '{\"started\": \"soon\"}', 0)")
+    async with recording(path) as world:
+        world.see(job("Completed"))
+        await world.recorder.flush()
+        assert (world.value(ERRORS, reason="corrupt"), world.value(WAITING)) == (1, 1)
+        await world.recorder.flush()
+    assert [each.name for each in read_history(path)] == ["train-7"]
+    assert path.with_name("history.sqlite.corrupt").exists()
 
 
 async def test_a_full_disk_delays_writing_and_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

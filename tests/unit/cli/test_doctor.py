@@ -6,11 +6,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
+from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
 from volcanoio import __version__
+from volcanoio.cli.connection import Cluster
 from volcanoio.cli.doctor import findings
+from volcanoio.cli.doctor.checks import Examination
 from volcanoio.cli.doctor.findings import Finding, Severity
 from volcanoio.compose.definitions import crd_manifests
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import ApiError, Forbidden
+from volcanoio.kube.transport import Response
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, Queue
 
@@ -161,3 +168,39 @@ def test_queues_that_waiting_groups_cannot_use_are_found() -> None:
         ),
         ("queue ml is Closed; PodGroups waiting in it: ns/a, ns/b", "open it: volcanoio queue open ml"),
     ]
+
+
+def _answers(webhooks: list[dict[str, Any]], rights: int) -> Examination:
+    """Return the examination of a cluster with these webhooks, which answers questions about rights with that code."""
+
+    async def respond(call: Call) -> Response:
+        if call.path.endswith("/mutatingwebhookconfigurations"):
+            return answer({"items": [{"metadata": {"name": "admission"}, "webhooks": webhooks}]})
+        if call.path.endswith("/selfsubjectaccessreviews"):
+            return refusal(rights, "Forbidden" if rights == 403 else "InternalError", "not now")
+        if call.path == "/api/v1/namespaces/batch/configmaps/volcano-scheduler-configmap":
+            return answer({"metadata": {}, "data": {"volcano-scheduler.conf": "actions: alocate"}})
+        return answer({"items": []}) if "webhook" in call.path else refusal(404, "NotFound")
+
+    return Examination(Cluster(Client(ScriptedTransport(respond)), "ns"), "batch", ["volcano"])
+
+
+async def test_a_placeholder_instead_of_a_certificate_is_found() -> None:
+    webhooks = [{"name": "mutatejob.volcano.sh", "clientConfig": {"caBundle": "Cg=="}}]
+    assert _texts(await _answers(webhooks, 403).certificates()) == [
+        "error: the certificate of mutatejob.volcano.sh cannot be read: it is no PEM"
+    ]
+
+
+async def test_the_configuration_is_that_of_the_given_namespace() -> None:
+    (found,) = await _answers([], 403).configuration()
+    assert found.text.startswith(
+        "volcano-scheduler.conf in ConfigMap batch/volcano-scheduler-configmap, line 1: "
+        'action "alocate" is unknown; did you mean "allocate"?'
+    )
+
+
+@pytest.mark.parametrize(("code", "error"), [(403, Forbidden), (500, ApiError)])
+async def test_rights_that_cannot_be_asked_for_are_one_error(code: int, error: type[ApiError]) -> None:
+    with pytest.raises(error, match="not now"):
+        await _answers([], code).rights()

@@ -6,11 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from volcanoio.cli.act.submission import indices
+from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
+from volcanoio.cli.act.submission import After, indices, submit
+from volcanoio.cli.connection import Cluster
 from volcanoio.cli.main import volcanoio
 from volcanoio.cli.terminal import UsageError
+from volcanoio.client.shards import sharded_job
+from volcanoio.kube.client import Client
+from volcanoio.kube.transport import Response
 from volcanoio.model.documents import load_all_yaml, load_yaml
 
 
@@ -216,3 +222,21 @@ def test_headers_that_cannot_be_used_are_refused(
     text = _refused(capsys, "submit", str(file))
     assert text.startswith(f"volcanoio: {file}")
     assert said in text
+
+
+async def test_a_job_does_not_run_the_shards_of_an_earlier_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """The ConfigMap of a deleted job is there until the garbage collector has seen it."""
+
+    async def respond(call: Call) -> Response:
+        if call.path.endswith("/configmaps"):
+            return refusal(409, "AlreadyExists", 'configmaps "a-shards" already exists')
+        return answer({**(call.body or {}), "metadata": {"name": "a", "namespace": "ns", "uid": "u"}})
+
+    transport = ScriptedTransport(respond)
+    sharded = sharded_job("true", {"image": "busybox", "name": "a"}, rows=["x"])
+    with click.Context(click.Command("run"), info_name="volcanoio"):
+        assert await submit(Cluster(Client(transport), "ns"), [sharded], After()) == 1
+    assert [(call.method, call.path.rpartition("/")[2]) for call in transport.calls] == [
+        ("POST", "jobs"), ("POST", "configmaps"), ("DELETE", "a"),
+    ]  # fmt: skip
+    assert "job a is not run: it needs a ConfigMap a-shards of its own; delete that" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from volcanoio.client.errors import InvalidJob
-from volcanoio.client.shards import MOST_BYTES, PROGRAM, TABLE, sharded_job
+from volcanoio.client.shards import MOST_BYTES, PROGRAM, TABLE, Sharded, sharded_job
 
 LIMITS: dict[str, Any] = {"low": 1, "high": [2, 3]}
 HANDLE = sys.stdout
@@ -30,6 +30,18 @@ def uses_everything(row: dict[str, Any], *, base: float = mathematics.pi) -> lis
 
     day = datetime.date.fromisoformat(row["day"])
     return [inner(row["n"]), mathematics.floor(base), day.year, Path("a").name]
+
+
+table, index, shard, line, result = 10, 20, 30, 40, 50
+"""Names that a program which runs a shard might use itself."""
+
+
+def adds_names_of_its_module(day: datetime.date) -> list[int]:
+    return [table + index + shard + line + result, datetime.date(day.year, 1, 1).year]
+
+
+def file(number: int) -> int:
+    return number + 1
 
 
 def uses_a_handle(index: int) -> None:
@@ -49,19 +61,35 @@ def has_a_decorator(index: int) -> int:
     return index
 
 
+def run_second_shard(plan: Sharded, directory: Path) -> object:
+    """Return the result of the program, run by an interpreter that sees nothing of ours."""
+    for name, text in plan.data.items():
+        (directory / name).write_text(text)
+    result = directory / "result"
+    subprocess.run(
+        [sys.executable, "-I", directory / PROGRAM], env={"VC_TASK_INDEX": "1", "VC_RESULT": str(result)}, check=True
+    )
+    found: object = json.loads(result.read_text())
+    return found
+
+
 def test_a_function_takes_along_what_it_names(tmp_path: Path) -> None:
-    """The program runs in an interpreter that sees nothing of ours."""
     plan = sharded_job(
         uses_everything, {"image": "python"}, rows=[{"day": "2024-01-01", "n": 1}, {"day": "2025-01-01", "n": 9}]
     )
-    for name, text in plan.data.items():
-        (tmp_path / name).write_text(text)
-    result = tmp_path / "result"
-    done = subprocess.run(
-        [sys.executable, "-I", tmp_path / PROGRAM], env={"VC_TASK_INDEX": "1", "VC_RESULT": str(result)}, check=False
-    )
-    assert done.returncode == 0
-    assert json.loads(result.read_text()) == [3, 3, 2025, "a"]
+    assert run_second_shard(plan, tmp_path) == [3, 3, 2025, "a"]
+
+
+def test_the_program_replaces_no_names_of_the_functions_module(tmp_path: Path) -> None:
+    plan = sharded_job(adds_names_of_its_module, {"image": "python"}, days=("2024-12-31", "2025-01-01"))
+    assert run_second_shard(plan, tmp_path) == [150, 2025]
+    assert run_second_shard(sharded_job(file, {"image": "python"}, shards=2), tmp_path) == 2
+
+
+def test_of_a_datetime_the_day_counts() -> None:
+    noon = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
+    plan = sharded_job("true", {"image": "busybox"}, days=(noon, "2024-03-01"))
+    assert plan.data[TABLE].splitlines() == ["export VC_SHARD=2024-02-29", "export VC_SHARD=2024-03-01"]
 
 
 def test_a_result_that_is_too_large_fails_the_shard(tmp_path: Path) -> None:

@@ -51,17 +51,22 @@ def kubectl(directory: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-async def test_the_pod_that_leads_is_asked_through_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("context", "options"), [("", ""), ("prod", "--context prod ")])
+async def test_the_pod_that_leads_is_asked_through_kubectl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: str, options: str
+) -> None:
     async def respond(path: str, query: object) -> Reply:
         return Reply(200, b'{"cycle": 3, "at": 1.0, "evictions": []}')
 
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     async with serving("127.0.0.1", 0, handlers(respond)) as port:
         kubectl(tmp_path, f"echo 'Forwarding from 127.0.0.1:{port} -> {PORT}'; exec sleep 60")
-        async with scheduler_of(cluster(), lease="volcano", kubeconfigs=[Path("a"), Path("b")]) as scheduler:
+        async with scheduler_of(
+            cluster(), lease="volcano", kubeconfigs=[Path("a"), Path("b")], context=context
+        ) as scheduler:
             assert (await scheduler.evictions("train", "ns")).cycle == 3
     words, kubeconfig = (tmp_path / "words").read_text().splitlines()
-    assert words == f"-n {NAMESPACE} port-forward pod/volcano-scheduler-0 :{PORT}"
+    assert words == f"{options}-n {NAMESPACE} port-forward pod/volcano-scheduler-0 :{PORT}"
     assert kubeconfig == "a:b"
 
 

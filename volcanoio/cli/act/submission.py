@@ -278,7 +278,9 @@ async def _create_tables(cluster: Cluster, sharded: Sharded, job: Manifest, afte
     meta = job["metadata"]
     try:
         for table in _tables(sharded, meta):
-            await _create(cluster, table, after._replace(output="none"))
+            if await _create(cluster, table, after._replace(output="none")) is None:
+                name, step = table["metadata"]["name"], "delete that one with kubectl, or choose another --name"
+                raise CommandError(f"job {meta['name']} is not run: it needs a ConfigMap {name} of its own; {step}")
     except CommandError:
         with reporting_api_errors():
             await cluster.client.delete(kinds.JOB, meta["name"], meta["namespace"])

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-import anyio
 from cryptography import x509
 
 from volcanoio.cli.connection import Cluster
@@ -22,7 +21,7 @@ from volcanoio.cli.output import coloured, formatted
 from volcanoio.cli.terminal import ExitCode
 from volcanoio.compose.definitions import crd_manifests
 from volcanoio.compose.installation import DEFINITION, DEPLOYMENT, KINDS
-from volcanoio.compose.live.reading import CONFIG_MAP, KEY, installed_configuration
+from volcanoio.compose.live.reading import CONFIG_MAP, KEY, configuration_at
 from volcanoio.engine.scheduling.config.lint import lint
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import pluralize
@@ -135,17 +134,17 @@ class Examination:
 
     async def certificates(self) -> list[Finding]:
         """Check the authorities that webhook configurations trust, and the certificate in the admission's Secret."""
-        ends: dict[str, datetime] = {}
+        ends: dict[str, datetime | None] = {}
         for kind in _ADMISSION:
             for configuration in await self.client.list_raw(kind):
                 for webhook in configuration.get("webhooks") or ():
                     bundle = (webhook.get("clientConfig") or {}).get("caBundle")
                     if bundle and webhook["name"].endswith(".volcano.sh"):
-                        ends[webhook["name"]] = max(_ends(base64.b64decode(bundle)))
+                        ends[webhook["name"]] = _end(bundle, max)
         try:
             secret = await self.client.get_raw(kinds.SECRET, "volcano-admission-secret", self.system)
             ends |= {
-                f"Secret {self.system}/volcano-admission-secret ({key})": min(_ends(base64.b64decode(text)))
+                f"Secret {self.system}/volcano-admission-secret ({key})": _end(text, min)
                 for key, text in (secret.get("data") or {}).items()
                 if key.endswith((".crt", "cert.pem"))
             }
@@ -155,7 +154,7 @@ class Examination:
 
     async def configuration(self) -> list[Finding]:
         """Check the configuration of the cluster's scheduler."""
-        text, remarks = await installed_configuration(self.client)
+        text, remarks = await configuration_at(self.client, self.system, CONFIG_MAP, KEY)
         name = f"{KEY} in ConfigMap {self.system}/{CONFIG_MAP}"
         if text is None:
             if self.is_embedded or not any("you may not" in remark for remark in remarks):
@@ -178,14 +177,7 @@ class Examination:
     async def rights(self) -> list[Finding]:
         """Check what the user may do in the namespace."""
         namespace = self.cluster.namespace or "default"
-        answers = dict[Right, bool]()
-
-        async def ask(right: Right) -> None:
-            answers[right] = await self._may(right, namespace)
-
-        async with anyio.create_task_group() as tasks:
-            for right in _RIGHTS:
-                tasks.start_soon(ask, right)
+        answers = {right: await self._may(right, namespace) for right in _RIGHTS}
         advice = f"ask for the ClusterRole volcano-edit (or volcano-view) in namespace {namespace}"
         found = [
             Finding(
@@ -228,8 +220,12 @@ class Examination:
         ]
 
 
-def _ends(pem: bytes) -> list[datetime]:
-    return [each.not_valid_after_utc for each in x509.load_pem_x509_certificates(pem)]
+def _end(encoded: str, choose: Callable[[Iterable[datetime]], datetime]) -> datetime | None:
+    """Return the chosen last moment of PEM certificates in base64; None for something else, such as a placeholder."""
+    try:
+        return choose(each.not_valid_after_utc for each in x509.load_pem_x509_certificates(base64.b64decode(encoded)))
+    except ValueError:
+        return None
 
 
 async def examine(examination: Examination) -> AsyncIterator[Finding]:

@@ -30,6 +30,7 @@ _NAMED = 5
 _DAY = 86400
 _SOON = 30
 """Days before the end of a certificate from which on there is a warning: it should have been renewed."""
+_RENEW = "renew it; see docs/webhooks.md, or `volcanoio webhooks --help`"
 
 
 class Severity(StrEnum):
@@ -133,10 +134,14 @@ def components(deployments: Iterable[Manifest], namespace: str) -> list[Finding]
     return found
 
 
-def certificates(ends: Mapping[str, datetime], now: datetime) -> list[Finding]:
-    """Check how long certificates are valid; `ends` are their last moments by what they are of."""
+def certificates(ends: Mapping[str, datetime | None], now: datetime) -> list[Finding]:
+    """Check how long certificates are valid; `ends` are their last moments by what they are of, None if unreadable."""
     check, found = "certificates", list[Finding]()
     for subject, end in ends.items():
+        if end is None:
+            text = f"the certificate of {subject} cannot be read: it is no PEM"
+            found.append(Finding(Severity.ERROR, check, text, _RENEW))
+            continue
         days = math.floor((end - now).total_seconds() / _DAY)
         if days < 0:
             text, severity = f"the certificate of {subject} has ended {-days} days ago", Severity.ERROR
@@ -144,9 +149,9 @@ def certificates(ends: Mapping[str, datetime], now: datetime) -> list[Finding]:
             text, severity = f"the certificate of {subject} ends in {days} days", Severity.WARNING
         else:
             continue
-        found.append(Finding(severity, check, text, "renew it; see docs/webhooks.md, or `volcanoio webhooks --help`"))
+        found.append(Finding(severity, check, text, _RENEW))
     if ends and not found:
-        days = math.floor((min(ends.values()) - now).total_seconds() / _DAY)
+        days = math.floor((min(filter(None, ends.values())) - now).total_seconds() / _DAY)
         found.append(Finding(Severity.OK, check, f"valid for {days} days more"))
     return found
 

@@ -27,7 +27,7 @@ from volcanoio.cli.look.following import Following, Selected, batches, following
 from volcanoio.cli.look.logs import LogFollower, LogOptions, pods_of, read_log
 from volcanoio.cli.look.tables import Cells, Objects, Rows, Table
 from volcanoio.cli.output import PHASE_COLOURS, formatted, is_terminal
-from volcanoio.cli.terminal import CommandError, UsageError
+from volcanoio.cli.terminal import CommandError, UsageError, sole_error
 from volcanoio.kube.errors import ApiError, Forbidden, NotFound, check
 from volcanoio.kube.transport import TransportError
 from volcanoio.model import kinds, names
@@ -117,8 +117,10 @@ class TextScreen(Screen[None]):
 async def _or_error(load: Callable[[], Awaitable[str]]) -> str:
     try:
         return await load()
-    except (ApiError, TransportError, CommandError) as error:
-        return str(error)
+    except (ApiError, TransportError, CommandError, BaseExceptionGroup) as error:
+        if isinstance(problem := sole_error(error), ApiError | TransportError | CommandError):
+            return str(problem)
+        raise
 
 
 class LogScreen(Screen[None]):

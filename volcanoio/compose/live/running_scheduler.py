@@ -116,17 +116,17 @@ async def scheduler_at(url: str) -> AsyncIterator[RunningScheduler]:
 
 @asynccontextmanager
 async def scheduler_of(
-    transport: Transport, *, lease: str, kubeconfigs: Sequence[Path] = ()
+    transport: Transport, *, lease: str, kubeconfigs: Sequence[Path] = (), context: str = ""
 ) -> AsyncIterator[RunningScheduler]:
     """Reach the scheduler of a cluster: at the API server, or in the pod that holds the Lease.
 
-    Raises SchedulerUnavailableError.
+    `kubeconfigs` and `context` are those by which the cluster was chosen. Raises SchedulerUnavailableError.
     """
     if await _answers(transport):
         yield RunningScheduler(transport)
         return
     pod = await _leader(transport, lease)
-    async with _forwarded(pod, kubeconfigs) as port, scheduler_at(f"http://127.0.0.1:{port}") as scheduler:
+    async with _forwarded(pod, kubeconfigs, context) as port, scheduler_at(f"http://127.0.0.1:{port}") as scheduler:
         yield scheduler
 
 
@@ -154,14 +154,15 @@ async def _leader(transport: Transport, lease: str) -> str:
 
 
 @asynccontextmanager
-async def _forwarded(pod: str, kubeconfigs: Sequence[Path]) -> AsyncIterator[int]:
+async def _forwarded(pod: str, kubeconfigs: Sequence[Path], context: str) -> AsyncIterator[int]:
     """Forward a local port to the scheduler in a pod; yields the port."""
     if (kubectl := shutil.which("kubectl")) is None:
         raise SchedulerUnavailableError(
             f"kubectl is not installed, which forwards a port to pod {NAMESPACE}/{pod}; or forward port {PORT} "
             "yourself and give --scheduler-url"
         )
-    command = [kubectl, "-n", NAMESPACE, "port-forward", f"pod/{pod}", f":{PORT}"]
+    chosen = ["--context", context] if context else []
+    command = [kubectl, *chosen, "-n", NAMESPACE, "port-forward", f"pod/{pod}", f":{PORT}"]
     environment = dict(os.environ)
     if kubeconfigs:
         environment["KUBECONFIG"] = os.pathsep.join(map(str, kubeconfigs))

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import anyio
 import anyio.to_thread
+import msgspec
 import structlog
 
 from volcanoio.bus.event_bus import Batch, EventBus
@@ -221,7 +222,7 @@ class HistoryWriter:
         failure = None
         try:
             self._open()
-        except (HistoryError, OSError, sqlite3.Error) as error:
+        except (HistoryError, OSError, sqlite3.Error, msgspec.DecodeError) as error:
             failure = self._failed(error)
         lost = sum(not self._is_accounted(note) for note in notes)
         written = len(self.waiting)
@@ -254,7 +255,7 @@ class HistoryWriter:
         self.close()
         if isinstance(error, HistoryError):
             return Failure("schema", str(error))
-        if not isinstance(error, sqlite3.Error) or not is_corrupt(error):
+        if not is_corrupt(error):
             return Failure("write", str(error))
         try:
             aside = set_aside(self.settings.path)

@@ -160,9 +160,11 @@ def read_history(path: Path, selection: Selection = Selection(), *, with_places:
     return found[::-1]
 
 
-def is_corrupt(error: sqlite3.Error) -> bool:
-    """Return whether an error means that the file is no usable database: waiting does not help."""
-    return isinstance(error, sqlite3.DatabaseError) and any(text in str(error) for text in _CORRUPT)
+def is_corrupt(error: Exception) -> bool:
+    """Return whether an error means that the file is no usable database, or has a bad row: waiting does not help."""
+    if isinstance(error, sqlite3.DatabaseError):
+        return any(text in str(error) for text in _CORRUPT)
+    return isinstance(error, msgspec.DecodeError)
 
 
 def set_aside(path: Path) -> Path:
