@@ -177,7 +177,8 @@ def test_both_sides_of_a_comparison_are_decided_at_the_time_of_a_running_schedul
     }
     state = [node("n1", cpu="4"), queue("default"), *gang(1, name="train"), memory]
     listed = {"apiVersion": "v1", "kind": "List", "items": state}
-    files = ["-f", simulate.file("state.json", json.dumps(listed)), "--conf", simulate.file("now.conf", ALLOCATE)]
+    state_file, conf = simulate.file("state.json", json.dumps(listed)), simulate.file("now.conf", ALLOCATE)
+    files: list[str | Path] = ["-f", state_file, "--conf", conf]
     assert simulate.run(*files, "-o", "json").json["binds"] == []
     said = simulate.run(*files, "--compare", simulate.file("same.conf", ALLOCATE)).out
     assert said.endswith("both decide the same\n")
