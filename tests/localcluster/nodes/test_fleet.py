@@ -279,10 +279,9 @@ async def test_logs_are_followed_to_the_end_of_the_pod() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow)
             await api.until(ended.is_set)
-        written = b"".join(lines).splitlines()
-        assert written[0] == b"hello"
-        assert written[-1] == b"exit code 0 (Completed)"
-        assert b"running for 2s" in written
+        assert lines[0] == b"hello"
+        assert lines[-1] == b"exit code 0 (Completed)"
+        assert b"running for 2s" in lines
 
 
 async def test_following_ends_with_the_run_that_was_followed() -> None:
@@ -302,9 +301,8 @@ async def test_following_ends_with_the_run_that_was_followed() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow)
             await api.clock.advance(60)
-        written = b"".join(lines).splitlines()
-        assert written[-1] == b"exit code 2 (Error)"
-        assert written.count(b"exit code 2 (Error)") == 1
+        assert lines[-1] == b"exit code 2 (Error)"
+        assert lines.count(b"exit code 2 (Error)") == 1
 
 
 async def test_many_pods_are_written_as_few_times_as_can_be() -> None:

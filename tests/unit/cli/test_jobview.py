@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import msgspec
@@ -50,10 +51,19 @@ def test_events_have_ages_and_labels_are_written_as_go_writes_them() -> None:
     assert 'Annotations:\t{"a":"1","b":"\\u003cä\\u003e"}\n' in text
 
 
-def test_a_view_has_the_sections_and_labels_of_volcano_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Volcano's lines; those after `>>` are added here."""
-    monkeypatch.setenv("TZ", "Asia/Shanghai")
+@pytest.fixture
+def shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Local times are those of Shanghai; afterwards those of this machine."""
+    with monkeypatch.context() as here:
+        here.setenv("TZ", "Asia/Shanghai")
+        time.tzset()
+        yield
     time.tzset()
+
+
+@pytest.mark.usefixtures("shanghai")
+def test_a_view_has_the_sections_and_labels_of_volcano_in_their_order() -> None:
+    """Volcano's lines; those after `>>` are added here."""
     container = {
         "name": "main",
         "image": "busybox",
@@ -104,7 +114,6 @@ def test_a_view_has_the_sections_and_labels_of_volcano_in_their_order(monkeypatc
     assert describe(job, (), NOW) == expected.replace(">>", "")
     without_conditions = expected.replace(">>", "").partition("  Conditions:")[0] + "Events: \t<none>"
     assert describe(job, (), NOW, conditions=False) == without_conditions
-    time.tzset()
 
 
 VIEW = """\

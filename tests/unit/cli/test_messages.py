@@ -26,11 +26,16 @@ COMMANDS = {
 """Files, by the beginnings of their paths, that belong to a command other than `up`."""
 
 
+OF_KUBECTL = {"--context"}
+"""Options of kubectl that we pass on."""
+
+
 def options_at(path: str) -> set[str]:
     """The options of the command to which a file belongs, and those of the components, which share modules."""
     command = next((name for start, name in COMMANDS.items() if path.startswith(start)), "up")
     declared = root.commands[command].params
     given = {name for parameter in declared for name in (*parameter.opts, *parameter.secondary_opts)}
+    given |= OF_KUBECTL
     return given | {f"--{flag.name}" for flag in FLAGS}
 
 
