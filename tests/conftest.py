@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis.strategies import none
 
@@ -26,6 +28,14 @@ def _random_generator() -> None:
         pass
 
     begin()
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """Undo what a test, or the client in it, configured of structlog: later tests read the log."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 # A shell that runs us in the background, or nohup, has these ignored, and so would our children.
