@@ -177,9 +177,11 @@ const checks = {
     await click("#pages a[href='/history']");
     await page.waitForSelector(".past[data-ms]");
     const before = await page.textContent("output.moment");
+    const now = await page.textContent(".past .tiles");
     await page.locator("#moment").focus();
     await page.keyboard.press("Home");
     await page.waitForFunction((text) => document.querySelector("output.moment").textContent !== text, before);
+    await page.waitForFunction((text) => document.querySelector(".past .tiles")?.textContent !== text, now);
     await page.waitForSelector("#past-queues table");
     return `${before}|${await page.textContent("output.moment")}|${await page.textContent(".past .tiles")}`;
   },

@@ -104,7 +104,7 @@ async def test_the_page_can_be_used_by_keyboard_and_screen_reader() -> None:
     end, start, tiles = results["past"]["seen"].split("|")
     assert "(0s before the end)" in end
     assert start < end
-    assert tiles.endswith("3nodes")
+    assert tiles.startswith("0Running")  # nothing had been submitted then
 
 
 async def test_buttons_of_a_user_without_rights_are_disabled_and_say_why() -> None:

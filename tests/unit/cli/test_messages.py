@@ -26,8 +26,8 @@ COMMANDS = {
 """Files, by the beginnings of their paths, that belong to a command other than `up`."""
 
 
-OF_KUBECTL = {"--context"}
-"""Options of kubectl that we pass on."""
+OF_KUBECTL = {"compose/live/running_scheduler.py": {"--context"}}
+"""Options of kubectl that files pass on to it."""
 
 
 def options_at(path: str) -> set[str]:
@@ -35,7 +35,7 @@ def options_at(path: str) -> set[str]:
     command = next((name for start, name in COMMANDS.items() if path.startswith(start)), "up")
     declared = root.commands[command].params
     given = {name for parameter in declared for name in (*parameter.opts, *parameter.secondary_opts)}
-    given |= OF_KUBECTL
+    given |= OF_KUBECTL.get(path, set())
     return given | {f"--{flag.name}" for flag in FLAGS}
 
 
