@@ -7,37 +7,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from volcanoio.cli.connection import Cluster, reporting_api_errors
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
-from volcanoio.engine.jobs.state.transitions import transition_for
+from volcanoio.compose.live.commands import NoEffectError, RootQueueError, closed_parent, command_job, command_queue
 from volcanoio.engine.jobs.status.phases import current_phase
-from volcanoio.engine.queues.transitions import ROOT_CLOSE_MESSAGE, QueueAction, is_satisfied
-from volcanoio.kube.client import Client
-from volcanoio.kube.errors import NotFound
+from volcanoio.engine.queues.transitions import QueueAction
 from volcanoio.kube.requests import DeleteOptions
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import FINISHED_PHASES, Job, JobAction, JobPhase
 from volcanoio.model.scheduling import Queue
 
-
-class Verb(NamedTuple):
-    """How an action on a job is named, and the phases in which the job is already as wanted."""
-
-    action: JobAction
-    done: str
-    reached: frozenset[JobPhase] = frozenset()
-
-
 OPEN, CLOSE = QueueAction.OPEN, QueueAction.CLOSE
-SUSPEND = Verb(JobAction.ABORT_JOB, "suspended", frozenset({JobPhase.ABORTING, JobPhase.ABORTED}))
-RESUME = Verb(JobAction.RESUME_JOB, "resumed", frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING}))
-RESTART = Verb(JobAction.RESTART_JOB, "restarted")
-TERMINATE = Verb(JobAction.TERMINATE_JOB, "terminated", frozenset({JobPhase.TERMINATING, JobPhase.TERMINATED}))
+SUSPEND, RESUME = JobAction.ABORT_JOB, JobAction.RESUME_JOB
+RESTART, TERMINATE = JobAction.RESTART_JOB, JobAction.TERMINATE_JOB
+_REACHED: Mapping[JobAction, frozenset[JobPhase]] = {
+    SUSPEND: frozenset({JobPhase.ABORTING, JobPhase.ABORTED}),
+    RESUME: frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING}),
+    TERMINATE: frozenset({JobPhase.TERMINATING, JobPhase.TERMINATED}),
+}
+"""Phases in which a job is already as an action would make it."""
 
 
 async def for_each(wanted: Iterable[str], act: Callable[[str], Awaitable[str]]) -> int:
@@ -48,38 +41,43 @@ async def for_each(wanted: Iterable[str], act: Callable[[str], Awaitable[str]]) 
             with reporting_api_errors():
                 print(await act(name), flush=True)
         except CommandError as error:
-            program = click.get_current_context().find_root().info_name
-            print(f"{program}: {error}", file=sys.stderr, flush=True)
-            code = max(code, ExitCode(error.code))
+            code = max(code, print_failure(error))
             if code is ExitCode.UNREACHABLE:
                 break
     return code
 
 
-async def command_jobs(cluster: Cluster, jobs: Iterable[str], verb: Verb) -> int:
+def print_failure(error: CommandError) -> ExitCode:
+    """Print the error of one of several objects to stderr; returns its exit code."""
+    program = click.get_current_context().find_root().info_name
+    print(f"{program}: {error}", file=sys.stderr, flush=True)
+    return ExitCode(error.code)
+
+
+async def command_jobs(cluster: Cluster, jobs: Iterable[str], action: JobAction) -> int:
     """Ask the controllers, by a Command object per job, to suspend, resume, restart or terminate it."""
 
     async def act(name: str) -> str:
         job = await cluster.get(kinds.JOB, name)
         assert isinstance(job, Job)
         phase = current_phase(job)
-        if phase in verb.reached:
+        if phase in _REACHED.get(action, ()):
             return f"job {name} is {phase}; nothing changed"
-        if transition_for(phase, verb.action) is None:
-            raise CommandError(_refusal(name, phase, verb))
-        await cluster.client.command(kinds.JOB, job, verb.action, job.metadata.namespace)
-        return f"job {name} is being {verb.done}; it was {phase}"
+        try:
+            return await command_job(cluster.client, job, action)
+        except NoEffectError as error:
+            raise CommandError(f"{error}: {_next_step(name, phase)}") from None
 
     return await for_each(jobs, act)
 
 
-def _refusal(name: str, phase: JobPhase, verb: Verb) -> str:
-    text = f"job {name} is {phase} and cannot be {verb.done}"
+def _next_step(name: str, phase: JobPhase) -> str:
+    """Return what to do with a job in whose phase an action is not possible."""
     if phase in FINISHED_PHASES:
-        return f"{text}: a job that has ended does not start again; submit it once more under another name"
-    if phase in SUSPEND.reached:
-        return f"{text}: it is suspended; start it with: volcanoio resume {name}"
-    return f"{text}: it is ending; wait until it has: volcanoio wait {name}"
+        return "a job that has ended does not start again; submit it once more under another name"
+    if phase in _REACHED[SUSPEND]:
+        return f"it is suspended; start it with: volcanoio resume {name}"
+    return f"it is ending; wait until it has: volcanoio wait {name}"
 
 
 async def cancel_jobs(cluster: Cluster, jobs: Iterable[str]) -> int:
@@ -147,7 +145,7 @@ async def set_queues(cluster: Cluster, queues: Iterable[str], given: Mapping[str
 
 
 async def delete_queues(cluster: Cluster, queues: Iterable[str]) -> int:
-    """Delete queues; admission decides whether it may be."""
+    """Delete queues; the admission refuses those that others need."""
 
     async def act(name: str) -> str:
         queue = await cluster.get(kinds.QUEUE, name)
@@ -159,31 +157,17 @@ async def delete_queues(cluster: Cluster, queues: Iterable[str]) -> int:
 
 async def command_queues(cluster: Cluster, queues: Iterable[str], action: QueueAction) -> int:
     """Ask the controllers, by a Command object per queue, to open or close it."""
-    done = "opened" if action is QueueAction.OPEN else "closed"
 
     async def act(name: str) -> str:
-        if action is QueueAction.CLOSE and name == names.ROOT_QUEUE:
-            raise UsageError(ROOT_CLOSE_MESSAGE)
         queue = await cluster.get(kinds.QUEUE, name)
         assert isinstance(queue, Queue)
-        state = queue.status.state
-        if is_satisfied(state, action):
-            return f"queue {name} is {state}; nothing changed"
-        await cluster.client.command(kinds.QUEUE, queue, action, "default")
-        parent = await closed_parent(cluster.client, queue) if action is QueueAction.OPEN else ""
-        hint = f"; it opens once its parent {parent} is open: volcanoio queue open {parent}" if parent else ""
-        return f"queue {name} is being {done}; it was {state or 'without a state'}{hint}"
+        try:
+            done = await command_queue(cluster.client, queue, action)
+        except RootQueueError as error:
+            raise UsageError(error) from None
+        except NoEffectError as error:
+            return f"{error}; nothing changed"
+        parent = await closed_parent(cluster.client, queue) if action is OPEN else ""
+        return f"{done}; it opens once its parent {parent} is open: volcanoio queue open {parent}" if parent else done
 
     return await for_each(queues, act)
-
-
-async def closed_parent(client: Client, queue: Queue) -> str:
-    """Return the name of the closed parent that prevents a queue from opening; "" without one."""
-    if queue.spec.parent in ("", names.ROOT_QUEUE):
-        return ""
-    try:
-        parent = await client.get(kinds.QUEUE, queue.spec.parent)
-    except NotFound:
-        return ""
-    assert isinstance(parent, Queue)
-    return queue.spec.parent if is_satisfied(parent.status.state, QueueAction.CLOSE) else ""

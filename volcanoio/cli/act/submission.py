@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
-import click
 import msgspec
 
+from volcanoio.cli.act.operations import print_failure
 from volcanoio.cli.connection import Cluster, reporting_api_errors
 from volcanoio.cli.look.logs import LogOptions, print_logs
 from volcanoio.cli.look.waiting import wait_for_jobs, watch_job
@@ -260,9 +260,7 @@ async def submit(cluster: Cluster, objects: Sequence[Sharded], after: After) -> 
             if created is not None and after.dry_run == "none":
                 await _create_tables(cluster, each, created, after)
         except CommandError as error:
-            program = click.get_current_context().find_root().info_name
-            print(f"{program}: {error}", file=sys.stderr, flush=True)
-            code = max(code, ExitCode(error.code))
+            code = max(code, print_failure(error))
             if code is ExitCode.UNREACHABLE:
                 return code
             continue

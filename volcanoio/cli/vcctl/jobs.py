@@ -15,8 +15,7 @@ from pathlib import Path
 from volcanoio.cli.connection import reporting_api_errors
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row, note
-from volcanoio.engine.jobs.state.transitions import transition_for
-from volcanoio.engine.jobs.status.phases import current_phase
+from volcanoio.compose.live.commands import NoEffectError, command_job
 from volcanoio.framework.overrides import stored_overrides
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import AlreadyExists
@@ -432,16 +431,13 @@ async def _send_action(client: Client, namespace: str, name: str, action: JobAct
     """Send a Command unless the job's phase makes it useless."""
     if not name:
         raise CommandError(f"job name is mandatory to {verb} a particular job")
-    done = f"{verb.removesuffix('e')}ed"
     with reporting_api_errors():
         job = await client.get(kinds.JOB, name, namespace)
         assert isinstance(job, Job)
-        phase = current_phase(job)
-        if transition_for(phase, action) is None:
-            note(f"job {name} is {phase} and cannot be {done}; nothing changed")
-            return
-        await client.command(kinds.JOB, job, action, namespace)
-    note(f"job {name} is being {done}; it was {phase}")
+        try:
+            note(await command_job(client, job, action))
+        except NoEffectError as error:
+            note(f"{error}; nothing changed")
 
 
 async def delete(client: Client, namespace: str, name: str) -> None:

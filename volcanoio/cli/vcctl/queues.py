@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from volcanoio.cli.act.operations import closed_parent
 from volcanoio.cli.connection import reporting_api_errors
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row, note
-from volcanoio.engine.queues.transitions import ROOT_CLOSE_MESSAGE, QueueAction, is_satisfied
+from volcanoio.compose.live.commands import NoEffectError, RootQueueError, closed_parent, command_queue
+from volcanoio.engine.queues.transitions import QueueAction
 from volcanoio.kube.client import Client
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
 
 _COUNTED = ("Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed")
@@ -22,7 +22,7 @@ _PHASES = (
     PodGroupPhase.UNKNOWN,
     PodGroupPhase.COMPLETED,
 )
-_ACTIONS = {"open": (QueueAction.OPEN, "opened"), "close": (QueueAction.CLOSE, "closed")}
+_ACTIONS = {"open": QueueAction.OPEN, "close": QueueAction.CLOSE}
 
 
 async def create(client: Client, name: str, weight: int, state: str) -> None:
@@ -96,7 +96,7 @@ async def operate(client: Client, name: str, action: str, weight: int) -> None:
     if action == "update":
         await _update(client, name, weight)
     elif action in _ACTIONS:
-        await _command(client, name, *_ACTIONS[action])
+        await _command(client, name, _ACTIONS[action])
     elif action:
         raise CommandError(f"action {action} invalid, valid actions are open, close and update")
     else:
@@ -116,19 +116,18 @@ async def _update(client: Client, name: str, weight: int) -> None:
     note(f"queue {name} now has weight {stored}" if changed else f"queue {name} has weight {stored}; nothing changed")
 
 
-async def _command(client: Client, name: str, action: QueueAction, done: str) -> None:
-    if action is QueueAction.CLOSE and name == names.ROOT_QUEUE:
-        raise CommandError(ROOT_CLOSE_MESSAGE)
+async def _command(client: Client, name: str, action: QueueAction) -> None:
     with reporting_api_errors():
         queue = await client.get(kinds.QUEUE, name)
         assert isinstance(queue, Queue)
-        state = queue.status.state
-        if is_satisfied(state, action):
-            note(f"queue {name} is {state}; nothing changed")
+        try:
+            note(await command_queue(client, queue, action))
+        except RootQueueError as error:
+            raise CommandError(str(error)) from None
+        except NoEffectError as error:
+            note(f"{error}; nothing changed")
             return
-        await client.command(kinds.QUEUE, queue, action, "default")
         parent = await closed_parent(client, queue) if action is QueueAction.OPEN else ""
-    note(f"queue {name} is being {done}; it was {state or 'without a state'}")
     if parent:
         note(f"it opens once its parent {parent} is open: vcctl queue operate -n {parent} -a open")
 

@@ -1,4 +1,5 @@
-"""What a cluster itself answers about its jobs: its running scheduler, or conditions, annotations and Events alone.
+"""What a cluster itself answers about its jobs, and requests to its controllers.
 
-Start with `running_scheduler`; `conditions` needs the rights of one namespace only.
+Answers are those of the running scheduler, or of conditions, annotations and Events alone. Start with
+`running_scheduler`; `conditions` needs the rights of one namespace only, `commands` the right to create Commands.
 """
