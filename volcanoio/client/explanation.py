@@ -21,10 +21,10 @@ from volcanoio.compose.live.reading import MissingRightsError, cluster_state, in
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError, scheduler_of
 from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.compose.state_files import State, StateError, read_configuration, read_state
-from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, with_found_remedies
+from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, explain, with_remedies_in
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.diagnosis import codes
-from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError, Waiting
+from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.model import names
 from volcanoio.model.batch import Job
@@ -112,7 +112,7 @@ async def _answer(
     try:
         simulator, state = await read_cluster(client)
     except _NOT_DECIDED_HERE:
-        return _job_answer(await waiting_by_conditions(client, target, namespace), CONDITIONS)
+        return JobAnswer.of(await waiting_by_conditions(client, target, namespace), CONDITIONS)
     answer = await anyio.to_thread.run_sync(
         lambda: explain(simulator, state, target, namespace, with_remedies=with_remedies)
     )
@@ -127,7 +127,7 @@ async def _ask(scheduler: RunningScheduler, target: str, namespace: str, jobs: l
     """
     waiting = (await scheduler.why(target, namespace)).waiting
     assert waiting is not None  # it was asked about a job
-    answer = _job_answer(waiting, SCHEDULER)
+    answer = JobAnswer.of(waiting, SCHEDULER)
     if answer.diagnosis is None or jobs is None:
         return answer
     return await anyio.to_thread.run_sync(_with_remedies, answer, await scheduler.snapshot(), jobs)
@@ -142,20 +142,7 @@ def _with_remedies(answer: JobAnswer, snapshot: bytes, jobs: list[Job]) -> JobAn
     except (StateError, *_NOT_DECIDED_HERE):
         return answer
     state.jobs = jobs
-    build = builder(simulator, state)
-    if answer.target not in build(state.objects).state.ledger.jobs:
-        return answer
-    return with_found_remedies(answer, state, build)
-
-
-def _job_answer(waiting: Waiting, source: str) -> JobAnswer:
-    return JobAnswer(
-        target=waiting.target,
-        phase=waiting.phase,
-        diagnosis=waiting.diagnosis,
-        memory=waiting.memory,
-        source=source,
-    )
+    return with_remedies_in(answer, simulator, state)
 
 
 async def read_cluster(client: KubeClient, also: Collection[Kind] = ()) -> tuple[Simulator, State]:

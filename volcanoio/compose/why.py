@@ -18,6 +18,7 @@ from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.diagnosis.answers import (
     JobMemory,
     QueueAnswer,
+    Waiting,
     about_job,
     about_queue,
     about_unscheduled,
@@ -65,6 +66,17 @@ class JobAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     memory: JobMemory | None = None
     source: str = CYCLE
 
+    @classmethod
+    def of(cls, waiting: Waiting, source: str) -> JobAnswer:
+        """Return what a running scheduler, or conditions, contain about a job."""
+        return cls(
+            target=waiting.target,
+            phase=waiting.phase,
+            diagnosis=waiting.diagnosis,
+            memory=waiting.memory,
+            source=source,
+        )
+
 
 def explain(
     simulator: Simulator, state: State, target: str, namespace: str, *, with_remedies: bool = True
@@ -84,7 +96,15 @@ def explain(
     if about.diagnosis is None or answer.admitted_now or _runs(job, phase):
         return answer
     answer = JobAnswer(target=job.key, phase=phase, diagnosis=about.diagnosis)
-    return with_found_remedies(answer, state, build) if with_remedies else answer
+    return _with_remedies(answer, state, build) if with_remedies else answer
+
+
+def with_remedies_in(answer: JobAnswer, simulator: Simulator, state: State) -> JobAnswer:
+    """Return an answer with what would help its job in this state; unchanged if the state does not have the job."""
+    build = builder(simulator, state)
+    if answer.target not in build(state.objects).state.ledger.jobs:
+        return answer
+    return _with_remedies(answer, state, build)
 
 
 def builder(simulator: Simulator, state: State) -> Callable[[Sequence[ApiObject]], Offline]:
@@ -92,7 +112,7 @@ def builder(simulator: Simulator, state: State) -> Callable[[Sequence[ApiObject]
     return partial(simulator.build, usage=state.usage, memory=state.memory)
 
 
-def with_found_remedies(answer: JobAnswer, state: State, build: Callable[[Sequence[ApiObject]], Offline]) -> JobAnswer:
+def _with_remedies(answer: JobAnswer, state: State, build: Callable[[Sequence[ApiObject]], Offline]) -> JobAnswer:
     """Return an answer with what would help its job."""
     assert answer.diagnosis is not None
     remedies, is_complete, has_pods = search_remedies(state, build, answer.target, answer.diagnosis)

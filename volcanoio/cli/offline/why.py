@@ -12,19 +12,14 @@ import msgspec
 
 from volcanoio.bus.journal import JournalError
 from volcanoio.cli.connection import connected, reporting_api_errors
-from volcanoio.cli.offline.state_source import (
-    asking,
-    command_errors,
-    read_source,
-    unavailable,
-)
+from volcanoio.cli.offline.state_source import asking, command_errors, read_source, unavailable
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.journals.replay import replayed_evictions
 from volcanoio.compose.live.conditions import evictions_by_events, waiting_by_conditions
 from volcanoio.compose.live.reading import jobs_of
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError
-from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, with_found_remedies
+from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, explain, with_remedies_in
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.diagnosis.answers import (
     EvictionAnswer,
@@ -32,7 +27,6 @@ from volcanoio.engine.scheduling.diagnosis.answers import (
     LiveAnswer,
     QueueAnswer,
     UnknownTargetError,
-    Waiting,
 )
 from volcanoio.engine.scheduling.diagnosis.codes import CODES
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, Shortage
@@ -58,14 +52,7 @@ class _Question(NamedTuple):
     lease: str
 
 
-def run_why(
-    *,
-    target: str,
-    namespace: str,
-    files: Sequence[Path],
-    conf: Path | None,
-    **given: Any,
-) -> int:
+def run_why(*, target: str, namespace: str, files: Sequence[Path], conf: Path | None, **given: Any) -> int:
     """Explain and print; returns the exit code. Raises CommandError."""
     tune_garbage_collector()
     kubeconfig, remedies, output = given.pop("kubeconfig"), given.pop("remedies"), given.pop("output")
@@ -117,17 +104,14 @@ def _ask_running(question: _Question, remedies: bool, given: dict[str, Any]) -> 
     if answer.queue is not None:
         return msgspec.structs.replace(answer.queue, source=SCHEDULER)
     assert answer.waiting is not None
-    about = _job_answer(answer.waiting, SCHEDULER)
+    about = JobAnswer.of(answer.waiting, SCHEDULER)
     if snapshot is None or about.diagnosis is None:
         return about
     with command_errors(None):
         simulator, state = read_source([("the running scheduler", snapshot)], None, None, given)
         if not question.url:
             state.jobs = _of_cluster(question, lambda client: jobs_of(client, question.namespace))
-    build = builder(simulator, state)
-    if about.target not in build(state.objects).state.ledger.jobs:
-        return about
-    return with_found_remedies(about, state, build)
+    return with_remedies_in(about, simulator, state)
 
 
 def _asked(question: _Question, ask: Callable[[RunningScheduler], Awaitable[T]], instead: str) -> T | None:
@@ -149,16 +133,6 @@ def _asked(question: _Question, ask: Callable[[RunningScheduler], Awaitable[T]],
         return None
 
 
-def _job_answer(waiting: Waiting, source: str) -> JobAnswer:
-    return JobAnswer(
-        target=waiting.target,
-        phase=waiting.phase,
-        diagnosis=waiting.diagnosis,
-        memory=waiting.memory,
-        source=source,
-    )
-
-
 def _decide_here(
     question: _Question, files: Sequence[Path], conf: Path | None, remedies: bool, given: dict[str, Any]
 ) -> JobAnswer | QueueAnswer:
@@ -173,7 +147,7 @@ def _decide_here(
         waiting = _of_cluster(
             question, lambda client: waiting_by_conditions(client, question.target, question.namespace)
         )
-        return _job_answer(waiting, CONDITIONS)
+        return JobAnswer.of(waiting, CONDITIONS)
     return explain(simulator, state, question.target, question.namespace, with_remedies=remedies)
 
 
