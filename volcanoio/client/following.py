@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from time import monotonic
 
 import anyio
@@ -13,8 +13,8 @@ from anyio.abc import ObjectSendStream
 
 from volcanoio.client.connection import ClusterConnection
 from volcanoio.client.errors import ClientError, Unreachable
-from volcanoio.kube.errors import BadRequest, Expired, Forbidden, NotFound, error_of
-from volcanoio.kube.transport import StreamRefused
+from volcanoio.compose.live.job_pods import default_container, pod_order, read_container_log, started_run
+from volcanoio.kube.errors import BadRequest, Expired, Forbidden, NotFound
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
@@ -124,28 +124,23 @@ async def pods_of(cluster: ClusterConnection, job: Job) -> list[Pod]:
     async with cluster.requests(job.metadata.name) as client:
         found = await client.list(kinds.POD, job.metadata.namespace, label_selector=_selector(job))
     pods = [pod for pod in found if isinstance(pod, Pod) and _is_of(pod, job)]
-    return sorted(pods, key=_task_and_index)
+    return sorted(pods, key=pod_order)
 
 
 async def read_logs(
     cluster: ClusterConnection, pods: Iterable[Pod], *, tail: int | None, follow: bool = False
 ) -> AsyncGenerator[LogLine, None]:
-    """Yield the lines of the first container of each pod; none of pods that have not started or are gone."""
+    """Yield the lines of the default container of each pod; none of pods that have not started or are gone."""
     for pod in pods:
-        meta = pod.metadata
-        query = {"container": pod.spec.containers[0].name, "follow": "true" if follow else "false"}
+        query = {"container": default_container(pod), "follow": "true" if follow else "false"}
         if tail is not None:
             query["tailLines"] = str(tail)
         async with cluster.requests() as client:
-            try:
-                path = kinds.POD.path(meta.namespace, meta.name, "log")
-                async with client.transport.stream(path, query=query) as batches:
+            with suppress(BadRequest, NotFound):
+                async with aclosing(read_container_log(client, pod, query)) as batches:
                     async for batch in batches:
                         for line in filter(None, batch):
-                            yield LogLine(meta.name, line.decode("utf-8", "replace"))
-            except StreamRefused as refused:
-                if not isinstance(error := error_of(refused.response), BadRequest | NotFound):
-                    raise error from None
+                            yield LogLine(pod.metadata.name, line.decode("utf-8", "replace"))
 
 
 async def follow_logs(
@@ -172,7 +167,6 @@ async def _follow(
 ) -> None:
     limit = asyncio.Semaphore(_MOST_STREAMS)
     followed: dict[tuple[str, int], asyncio.Task[None]] = {}
-    """By the pod's uid and the restarts of its container: each run has a log of its own."""
 
     async def copy(pod: Pod) -> None:
         async with limit:
@@ -180,13 +174,9 @@ async def _follow(
                 await send.send(line)
 
     def follow(pod: Pod) -> None:
-        name = pod.spec.containers[0].name
-        status = next((each for each in pod.status.container_statuses if each.name == name), None)
-        if status is None or (status.state.running is None and status.state.terminated is None):
-            return
-        key = pod.metadata.uid, status.restart_count
-        if key not in followed:
-            followed[key] = asyncio.create_task(copy(pod))
+        run = started_run(pod, default_container(pod))
+        if run is not None and run not in followed:
+            followed[run] = asyncio.create_task(copy(pod))
 
     watching = asyncio.create_task(_watch_pods(cluster, job, follow))
     async with send:
@@ -228,9 +218,3 @@ def _selector(job: Job) -> str:
 
 def _is_of(pod: Pod, job: Job) -> bool:
     return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
-
-
-def _task_and_index(pod: Pod) -> tuple[str, int]:
-    labels = pod.metadata.labels
-    index = labels.get(names.TASK_INDEX, "") or pod.metadata.name.rpartition("-")[2]
-    return labels.get(names.TASK_SPEC, ""), int(index) if index.isdigit() else 0

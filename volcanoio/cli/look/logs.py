@@ -16,12 +16,13 @@ from volcanoio.cli.look import tables
 from volcanoio.cli.look.following import Following, Selected, following
 from volcanoio.cli.output import coloured
 from volcanoio.cli.terminal import CommandError, UsageError, unknown_name
-from volcanoio.kube.errors import ApiError, error_of
-from volcanoio.kube.transport import StreamRefused, TransportError
+from volcanoio.compose.live.job_pods import default_container, pod_order, read_container_log, started_run
+from volcanoio.kube.errors import ApiError
+from volcanoio.kube.transport import TransportError
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job
-from volcanoio.model.core import ContainerStatus, Pod
+from volcanoio.model.core import Pod
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 
@@ -96,32 +97,17 @@ def pods_of(job: Job, rest: Sequence[str] = ()) -> Selected:
     return Selected(kinds.POD, job.metadata.namespace, labels=",".join(f"{key}={text}" for key, text in labels.items()))
 
 
-async def read_log(
+def read_log(
     cluster: Cluster, pod: Pod, options: LogOptions, *, is_new: bool = False
 ) -> AsyncGenerator[list[bytes], None]:
     """Yield batches of lines. Raises ApiError if there is no log, TransportError if the connection breaks."""
-    meta = pod.metadata
-    path = kinds.POD.path(meta.namespace, meta.name, "log")
-    query = options.query(options.container or _first_container(pod), is_new=is_new)
-    try:
-        async with cluster.client.transport.stream(path, query=query) as lines:
-            async for batch in lines:
-                yield batch
-    except StreamRefused as refused:
-        raise error_of(refused.response) from None
-
-
-def _first_container(pod: Pod) -> str:
-    return pod.metadata.annotations.get("kubectl.kubernetes.io/default-container") or pod.spec.containers[0].name
-
-
-def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
-    return (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    container = options.container or default_container(pod)
+    return read_container_log(cluster.client, pod, options.query(container, is_new=is_new))
 
 
 def _pods(found: Iterable[ApiObject]) -> list[Pod]:
     """Return pods by task and index."""
-    return sorted((pod for pod in found if isinstance(pod, Pod)), key=tables.pod_order)
+    return sorted((pod for pod in found if isinstance(pod, Pod)), key=pod_order)
 
 
 def _prefix(pod: Pod, number: int) -> str:
@@ -178,14 +164,10 @@ class LogFollower:
 
     def _start(self, caches: Following, streams: TaskGroup, *, is_new: bool) -> None:
         for pod in _pods(caches.objects[kinds.POD].values()):
-            name = self._options.container or _first_container(pod)
-            status = next((each for each in _statuses(pod) if each.name == name), None)
-            if status is None or (status.state.running is None and status.state.terminated is None):
+            run = started_run(pod, self._options.container or default_container(pod))
+            if run is None or run in self._seen:
                 continue
-            key = pod.metadata.uid, status.restart_count
-            if key in self._seen:
-                continue
-            self._seen.add(key)
+            self._seen.add(run)
             self._open += 1
             if self._open > self._options.max_log_requests:
                 raise CommandError(

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from volcanoio.cli.output import phase_text
+from volcanoio.compose.live.job_pods import pod_order
 from volcanoio.engine.accounting.finished_jobs import owner_of
 from volcanoio.engine.scheduling.diagnosis.codes import NO_POD_GROUP
 from volcanoio.model import kinds, names
@@ -351,15 +352,6 @@ def pod_rows(objects: Objects, now: datetime) -> Rows:
     """Return the rows of pods, those of one task in the order of their indices."""
     pods = dict(of_kind(objects, kinds.POD, Pod))
     return {key: _pod_cells(pods[key], now) for key in sorted(pods, key=lambda key: pod_order(pods[key]))}
-
-
-def pod_order(pod: Pod) -> tuple[str, str, str, int, str]:
-    """Return a key that orders pods by namespace, job, task and index."""
-    labels = pod.metadata.labels
-    index = labels.get(names.TASK_INDEX) or pod.metadata.name.rpartition("-")[2]
-    job = labels.get(names.JOB_NAME, pod.metadata.name)
-    number = int(index) if index.isdecimal() else -1
-    return pod.metadata.namespace, job, labels.get(names.TASK_SPEC, ""), number, pod.metadata.name
 
 
 def _pod_cells(pod: Pod, now: datetime) -> Cells:
