@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from volcanoio import __version__
-from volcanoio.cli.terminal import ReportsErrors, UsageError
+from volcanoio.cli.terminal import Decorator, ReportsErrors, UsageError
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.cluster.scope import Scope
     from volcanoio.framework.scheduling.settings import FeatureGate
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 """The texts that Go's strconv.ParseBool accepts."""

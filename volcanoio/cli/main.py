@@ -23,7 +23,7 @@ from volcanoio.cli.completion import PLUGIN, print_for_kubectl
 from volcanoio.cli.componentflags import SCHEDULING, ComponentCommand, flags, options, version_flag
 from volcanoio.cli.look.commands import LOOK_COMMANDS
 from volcanoio.cli.plugin import plugin
-from volcanoio.cli.terminal import ExitCode, ReportsErrors, UsageError, help_command, replace_unencodable
+from volcanoio.cli.terminal import INPUT, PATH, ExitCode, ReportsErrors, UsageError, help_command, replace_unencodable
 
 if TYPE_CHECKING:
     from volcanoio.kube.client import Client
@@ -51,29 +51,23 @@ class Speed(click.ParamType[float]):
         return number
 
 
-_PATH = click.Path(path_type=Path, readable=False)
-"""A path that click does not check: the command's own error messages are more precise."""
-_INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
-"""A path, or - for stdin."""
-
-
 _state_options = options(
     click.option(
         "-f",
         "--filename",
         "files",
-        type=_INPUT,
+        type=INPUT,
         multiple=True,
         metavar="STATE",
         help="YAML or JSON as `kubectl get -A -o yaml` prints it; - is stdin, a directory all such files of it. By "
         "default a cluster is read.",
     ),
-    click.option("--kubeconfig", type=_PATH, help="That cluster; else $KUBECONFIG, else as kubectl finds it."),
+    click.option("--kubeconfig", type=PATH, help="That cluster; else $KUBECONFIG, else as kubectl finds it."),
     click.option(
         "--conf",
         "--scheduler-conf",
         "conf",
-        type=_INPUT,
+        type=INPUT,
         help="The scheduler's configuration; else that of the cluster's ConfigMap, else Volcano's default.",
     ),
     click.option(
@@ -96,7 +90,7 @@ _live = click.option(
 
 
 @click.command(short_help="Show what the scheduler would do with a cluster's state, offline.")
-@click.option("--compare", type=_INPUT, metavar="CONF", help="Show what this configuration would do differently.")
+@click.option("--compare", type=INPUT, metavar="CONF", help="Show what this configuration would do differently.")
 @click.option(
     "--add-nodes",
     multiple=True,
@@ -111,7 +105,7 @@ _live = click.option(
     help="Change a field of a spec first: queue.ml.capability.cpu=40, podgroup.team/train.minMember=3.",
 )
 @click.option(
-    "--submit", type=_INPUT, multiple=True, metavar="JOBS", help="Add the PodGroup and pods of the Jobs in this file."
+    "--submit", type=INPUT, multiple=True, metavar="JOBS", help="Add the PodGroup and pods of the Jobs in this file."
 )
 @click.option(
     "--until",
@@ -151,7 +145,7 @@ def simulate(**given: Any) -> int:
     "--remedies/--no-remedies", default=True, help="Whether to search what would help; takes most of the time."
 )
 @click.option("--evicted", is_flag=True, help="Show why pods of a job, or a pod, were evicted, and who profits.")
-@click.option("--journal", type=_PATH, help="With --evicted: read a journal's directory instead of asking a cluster.")
+@click.option("--journal", type=PATH, help="With --evicted: read a journal's directory instead of asking a cluster.")
 @click.option("--offline", is_flag=True, help="Do not ask the running scheduler; run one cycle on this machine.")
 @_scheduler_url
 @click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
@@ -169,14 +163,14 @@ def why(**given: Any) -> int:
 
 
 @click.command(short_help="Decide the recorded events of a journal again.")
-@click.argument("journal", type=_PATH, metavar="JOURNAL")
-@click.option("--conf", type=_INPUT, help="Decide with this scheduler configuration instead, and compare.")
+@click.argument("journal", type=PATH, metavar="JOURNAL")
+@click.option("--conf", type=INPUT, help="Decide with this scheduler configuration instead, and compare.")
 @click.option("--until", type=click.IntRange(min=0), metavar="SEQ", help="Read events up to this number only.")
 @click.option(
-    "--shrink", type=_PATH, metavar="DIR", help="Write a smaller journal to DIR whose replay fails in the same way."
+    "--shrink", type=PATH, metavar="DIR", help="Write a smaller journal to DIR whose replay fails in the same way."
 )
-@click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler and job plugins.")
-@click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
+@click.option("--plugins-dir", type=INPUT, multiple=True, help="Directory of scheduler and job plugins.")
+@click.option("--controllers-dir", type=INPUT, multiple=True, help="Directory of controllers.")
 @click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
 def replay(journal: Path, **given: Any) -> int:
     """Decide the events of JOURNAL again and compare with what was decided then; exit code 1 if anything differs.
@@ -192,9 +186,9 @@ def replay(journal: Path, **given: Any) -> int:
 @click.argument("job", metavar="JOB")
 @click.option("-n", "--namespace", default="default", help="Namespace of the job.")
 @click.option(
-    "--journal", type=_PATH, help="Directory that --journal of `up` wrote; by default the cluster's objects are read."
+    "--journal", type=PATH, help="Directory that --journal of `up` wrote; by default the cluster's objects are read."
 )
-@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.option("--kubeconfig", type=PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
 @click.option("--each", is_flag=True, help="One line for each pod, with the causes from a journal.")
 @click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
 def timeline(**given: Any) -> int:
@@ -213,7 +207,7 @@ def timeline(**given: Any) -> int:
 @click.option("-n", "--namespace", default="default", help="Namespace of the job.")
 @click.option(
     "--history",
-    type=_INPUT,
+    type=INPUT,
     help="The controllers' --history-file, or what `volcanoio history -o json --places` prints; - is stdin. By default "
     "the file of `volcanoio up`, if it is one.",
 )
@@ -240,8 +234,8 @@ def eta(**given: Any) -> int:
 @click.option("--name", default="", show_default=False, help="Only jobs of this name.")
 @click.option("--limit", "most", type=click.IntRange(min=1), help="Only the newest so many.")
 @click.option("--places", is_flag=True, help="With -o json: where and when each pod ran, as eta --history reads it.")
-@click.option("--file", type=_PATH, help="The controllers' --history-file.")
-@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.option("--file", type=PATH, help="The controllers' --history-file.")
+@click.option("--kubeconfig", type=PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", help="Output format.")
 def history(**given: Any) -> int:
     """Show finished jobs, also those that are deleted: owner, queue, wait, run time, requested and used, exit.
@@ -260,8 +254,8 @@ def snapshot() -> None:
 
 
 @snapshot.command("save", short_help="Write what the scheduler reads of a cluster to a file.")
-@click.argument("file", type=_PATH, metavar="FILE")
-@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
+@click.argument("file", type=PATH, metavar="FILE")
+@click.option("--kubeconfig", type=PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")
 @_live
 @_scheduler_url
 def save_snapshot(file: Path, kubeconfig: Path | None, live: bool, scheduler_url: str) -> int:
@@ -275,8 +269,8 @@ def save_snapshot(file: Path, kubeconfig: Path | None, live: bool, scheduler_url
 
 
 @snapshot.command("redact", short_help="Copy a saved state or a journal with pseudonyms for all names.")
-@click.argument("source", type=_PATH, metavar="IN")
-@click.argument("target", type=_PATH, metavar="OUT")
+@click.argument("source", type=PATH, metavar="IN")
+@click.argument("target", type=PATH, metavar="OUT")
 @click.option(
     "--keep", multiple=True, metavar="WORD", help="Leave this word as it is, such as a value your plugin reads."
 )
@@ -299,12 +293,12 @@ def config() -> None:
 
 
 @config.command("lint", short_help="Find problems in a configuration; exit code 1 on errors.")
-@click.argument("files", type=_INPUT, nargs=-1, required=True, metavar="FILES")
+@click.argument("files", type=INPUT, nargs=-1, required=True, metavar="FILES")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format for people or for programs."
 )
-@click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins and actions.")
-@click.option("--policies-dir", type=_INPUT, multiple=True, help="Directory of policies.")
+@click.option("--plugins-dir", type=INPUT, multiple=True, help="Directory of scheduler plugins and actions.")
+@click.option("--policies-dir", type=INPUT, multiple=True, help="Directory of policies.")
 @click.option("--ignore-unavailable-plugins", is_flag=True, help="Warn of plugins that are not available yet.")
 def lint_command(
     files: tuple[Path, ...],
@@ -327,9 +321,9 @@ def lint_command(
 
 @config.command("rbac", short_help="Print the roles that the components need.")
 @click.argument("component", type=click.Choice(["scheduler", "controllers", "admission"]), default="controllers")
-@click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
-@click.option("--policies-dir", type=_INPUT, multiple=True, help="Directory of policies.")
-@click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins.")
+@click.option("--controllers-dir", type=INPUT, multiple=True, help="Directory of controllers.")
+@click.option("--policies-dir", type=INPUT, multiple=True, help="Directory of policies.")
+@click.option("--plugins-dir", type=INPUT, multiple=True, help="Directory of scheduler plugins.")
 def rbac_command(
     component: str,
     controllers_dir: tuple[Path, ...],
@@ -354,7 +348,7 @@ def rbac_command(
 
 _KUBECONFIG = click.option(
     "--kubeconfig",
-    type=_PATH,
+    type=PATH,
     help="The cluster; else $KUBECONFIG, else .volcanoio/kubeconfig of a local `volcanoio up`.",
 )
 _NODES = click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
@@ -453,7 +447,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 _SECTIONS = {
-    "Look at a cluster": "jobs job queues nodes pods logs events watch wait top",
+    "Look at a cluster": "jobs job queues nodes pods logs events watch wait top web",
     "Submit jobs and act on them": "run submit suspend resume restart cancel queue",
     "Explain and try out": "why eta timeline history simulate replay snapshot",
     "Run a local cluster": "up demo node",
@@ -514,7 +508,7 @@ _cluster_options = options(*_CLUSTER_OPTIONS)
 @volcanoio.command(short_help="Run a whole cluster in this process until Ctrl-C.")
 @_cluster_options
 @flags("up", only=SCHEDULING)
-@click.option("--data", type=_PATH, default=Path(".volcanoio"), help="Data directory.")
+@click.option("--data", type=PATH, default=Path(".volcanoio"), help="Data directory.")
 @click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then contains only the kubeconfig.")
 @click.option(
     "--port",
@@ -542,7 +536,7 @@ def up(data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
 
 @volcanoio.command(short_help="Run the example jobs and show them live.")
 @_cluster_options
-@click.option("--examples", type=_PATH, help="Directory of manifests to run instead of the examples.")
+@click.option("--examples", type=PATH, help="Directory of manifests to run instead of the examples.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Give up after this many seconds.")
 def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> int:
     """Run the example jobs on an embedded cluster and show them live."""
@@ -564,7 +558,7 @@ def hollow_nodes(**given: Any) -> int:
 
 
 @volcanoio.command("web", short_help="Serve the web page of a cluster until Ctrl-C.")
-@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
+@click.option("--kubeconfig", type=PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
 @click.option("--address", default="127.0.0.1", help="Address to listen on; others than loopback need --auth=token.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8088, help="Port; 0 uses any free one.")
 @click.option(
@@ -579,10 +573,10 @@ def hollow_nodes(**given: Any) -> int:
     multiple=True,
     help="Host name under which the page may be opened; all with --auth=token.",
 )
-@click.option("--tls-cert-file", type=_PATH, help="Certificate; without one the page is served by HTTP.")
-@click.option("--tls-private-key-file", type=_PATH, help="Key of the certificate.")
-@click.option("--journal", type=_PATH, help="Journal of the scheduler (--journal), for the page of the past.")
-@click.option("--conf", "conf", type=_INPUT, help="The scheduler's configuration, for `why`; else the cluster's.")
+@click.option("--tls-cert-file", type=PATH, help="Certificate; without one the page is served by HTTP.")
+@click.option("--tls-private-key-file", type=PATH, help="Key of the certificate.")
+@click.option("--journal", type=PATH, help="Journal of the scheduler (--journal), for the page of the past.")
+@click.option("--conf", "conf", type=INPUT, help="The scheduler's configuration, for `why`; else the cluster's.")
 @click.option("-v", "--verbose", count=True, show_default=False, help="Log more; twice for debugging.")
 def web_page(**given: Any) -> int:
     """Serve the web page of a cluster until Ctrl-C: overview, jobs, queues, nodes, the past.
@@ -598,7 +592,7 @@ def web_page(**given: Any) -> int:
 
 _NAMESPACE = click.option("--namespace", "-n", default="volcano-system", help="Namespace of the components.")
 _CLUSTER_KUBECONFIG = click.option(
-    "--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's."
+    "--kubeconfig", type=PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's."
 )
 
 

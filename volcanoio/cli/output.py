@@ -2,13 +2,13 @@
 
 A command is a click declaration and a coroutine that gets the cluster and prints:
 
-    @click.command(short_help="List the jobs.")
-    @selector_options
-    @output_option
-    @on_cluster(everywhere=True)
-    async def jobs(cluster: Cluster, output: str, selector: str, field_selector: str) -> int | None:
-        from volcanoio.cli.look.jobs import list_jobs
-        return await list_jobs(cluster, ...)
+    @click.command(short_help="Show one job.")
+    @click.argument("job")
+    @output_choice("json", "yaml", "name", default="text")
+    @on_cluster()
+    async def job(cluster: Cluster, job: str, output: str) -> int | None:
+        from volcanoio.cli.look.describing import show_job
+        await show_job(cluster, job, output)
 
 `on_cluster` is the last decorator. It adds --namespace, --all-namespaces, --kubeconfig, --context, --as and --as-group,
 connects, and raises API errors as CommandErrors with the exit codes of `terminal.ExitCode`. Data goes to stdout through
@@ -23,20 +23,17 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache, wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 import click
 
 from volcanoio.cli.completion import names_of
-from volcanoio.cli.terminal import ExitCode, columns
+from volcanoio.cli.terminal import PATH, Decorator, ExitCode, columns
 
 if TYPE_CHECKING:
     from volcanoio.model.base import Manifest
     from volcanoio.model.kinds import Kind
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 GAP = 3
 """Blanks between two columns, as kubectl has them."""
@@ -102,7 +99,7 @@ def selector_options(command: Callable[..., Any]) -> Callable[..., Any]:
 _CONNECTION = (
     click.option(
         "--kubeconfig",
-        type=click.Path(path_type=Path, readable=False),
+        type=PATH,
         help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.",
     ),
     click.option("--context", default="", show_default=False, metavar="NAME", help="Context of the kubeconfig to use."),
@@ -230,14 +227,16 @@ def documents(kind: Kind, items: Iterable[Manifest], output: str, *, is_list: bo
     json and yaml print a List unless `is_list` is False, which prints one object; `managedFields` are left out.
     """
     if output == "name":
-        return "\n".join(f"{_resource(kind)}/{item['metadata']['name']}" for item in items)
+        return "\n".join(object_name(kind, item) for item in items)
     found = [_shown(kind, item) for item in items]
     shown = {"apiVersion": "v1", "items": found, "kind": "List", "metadata": {"resourceVersion": ""}}
     return formatted(shown if is_list else found[0], output)
 
 
-def _resource(kind: Kind) -> str:
-    return f"{kind.kind.lower()}.{kind.group}" if kind.group else kind.kind.lower()
+def object_name(kind: Kind, item: Manifest) -> str:
+    """Return the name of an object as kubectl prints it, such as `queue.scheduling.volcano.sh/ml`."""
+    group = f".{kind.group}" if kind.group else ""
+    return f"{kind.kind.lower()}{group}/{item['metadata'].get('name', '')}"
 
 
 def _shown(kind: Kind, item: Manifest) -> Manifest:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
+from volcanoio.cli.terminal import PATH, CommandError, ExitCode, UsageError
 from volcanoio.model.packaged import config_path
 
 if TYPE_CHECKING:
     from volcanoio.plugincheck.report import Report
     from volcanoio.runtime.loading.mounted_files import MountedClass
 
-_PATH = click.Path(path_type=Path, readable=False)
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -29,7 +28,7 @@ def plugin() -> None:
 
 @plugin.command("new", short_help="Write a small working plugin and its test.")
 @click.argument("name")
-@click.option("--dir", "directory", type=_PATH, default=Path(), help="Directory for the two files.")
+@click.option("--dir", "directory", type=PATH, default=Path(), help="Directory for the two files.")
 def new(name: str, directory: Path) -> int:
     """Write a working scheduler plugin NAME and its test. Existing files are not overwritten."""
     if _NAME.fullmatch(name) is None:
@@ -80,8 +79,8 @@ def _taken(name: str, module: str) -> str:
 
 
 @plugin.command("test", short_help="Check the plugins of a file on random clusters; exit code 1 on findings.")
-@click.argument("file", type=_PATH)
-@click.option("--conf", type=_PATH, help="Configuration with the plugin, its arguments and other plugins.")
+@click.argument("file", type=PATH)
+@click.option("--conf", type=PATH, help="Configuration with the plugin, its arguments and other plugins.")
 def test(file: Path, conf: Path | None) -> int:
     """Check the scheduler plugins and actions in FILE on random clusters.
 

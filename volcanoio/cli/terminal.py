@@ -1,4 +1,4 @@
-"""Exit codes, command errors, text tables and the `help` command.
+"""Exit codes, command errors, types of paths, text tables and the `help` command.
 
 Shared by `volcanoio` and `vcctl`. A command that fails raises `CommandError`, whose message is one line: what failed,
 why, and what to do. Only click and the standard library are imported, so that `--help` stays fast.
@@ -9,13 +9,20 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PATH = click.Path(path_type=Path, readable=False)
+"""Type of a path that click does not check: the command's own error messages are more precise."""
+INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
+"""Type of a path, or - for stdin."""
 
 
 class ExitCode(IntEnum):

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from volcanoio.cli.completion import completion, names_of
+from volcanoio.cli.componentflags import options
 from volcanoio.cli.output import Duration, on_cluster, output_choice
-from volcanoio.cli.terminal import UsageError
+from volcanoio.cli.terminal import INPUT, PATH, Decorator, UsageError
 
 if TYPE_CHECKING:
     from volcanoio.cli.connection import Cluster
 
-_PATH = click.Path(path_type=Path, readable=False)
-_PATH_OR_STDIN = click.Path(path_type=Path, readable=False, allow_dash=True)
 _SOURCE = click.Path(readable=False, allow_dash=True)
 _JOBS = click.argument("jobs", metavar="JOB...", nargs=-1, required=True, shell_complete=names_of("job"))
 _QUEUES = click.argument("queues", metavar="QUEUE...", nargs=-1, required=True, shell_complete=names_of("queue"))
@@ -51,17 +50,6 @@ class Amounts(click.ParamType[dict[str, str | None]]):
                 self.fail(f"{name}: {error}", param, ctx)
             found[name] = amount
         return found
-
-
-def _options(*options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[..., Any]:
-    """Return a decorator that adds these options, in this order."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 _JOB_OPTIONS = (
@@ -115,7 +103,7 @@ def _submitting(command: Callable[..., Any]) -> Callable[..., int]:
 
         return await submit(cluster, objects, after)
 
-    @_options(*_AFTER_OPTIONS)
+    @options(*_AFTER_OPTIONS)
     @wraps(command)
     def run(**given: Any) -> int:
         from volcanoio.cli.act.submission import After, print_only
@@ -139,8 +127,8 @@ _CONNECTION_NAMES = ("namespace", "kubeconfig", "context", "as_user", "as_groups
 @click.command(short_help="Run a command in an image as a job.", context_settings={"ignore_unknown_options": False})
 @click.argument("image", metavar="[IMAGE]", required=False)
 @click.argument("command", metavar="[-- COMMAND [ARG]...]", nargs=-1, type=click.UNPROCESSED)
-@click.option("-f", "--filename", type=_PATH_OR_STDIN, help="Run the Job in this file (- is stdin) instead.")
-@_options(*_JOB_OPTIONS)
+@click.option("-f", "--filename", type=INPUT, help="Run the Job in this file (- is stdin) instead.")
+@options(*_JOB_OPTIONS)
 @_submitting
 def run(image: str | None, command: tuple[str, ...], filename: Path | None, **given: Any) -> Any:
     """Run COMMAND in IMAGE as a job: `volcanoio run python:3.12 --cpu 2 -- python -c 'print(1)'`.
@@ -156,8 +144,8 @@ def run(image: str | None, command: tuple[str, ...], filename: Path | None, **gi
 
 
 @click.command(short_help="Submit jobs of files or scripts.")
-@click.argument("files", metavar="[FILE]...", nargs=-1, type=_PATH_OR_STDIN)
-@click.option("-f", "--filename", "more", multiple=True, type=_PATH_OR_STDIN, help="The same as FILE; may be repeated.")
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=INPUT)
+@click.option("-f", "--filename", "more", multiple=True, type=INPUT, help="The same as FILE; may be repeated.")
 @click.option("--image", help="Image for scripts; goes before that in the script.")
 @click.option("--queue", "-q", help="Queue for scripts; goes before that in the script.")
 @_submitting
@@ -186,7 +174,7 @@ def submit(files: tuple[Path, ...], more: tuple[Path, ...], image: str | None, q
 
 @click.command(add_help_option=False)
 @click.option("--image")
-@_options(*_JOB_OPTIONS)
+@options(*_JOB_OPTIONS)
 def _header(**_: Any) -> None:
     """Parse the options in the header of a script."""
 
@@ -239,9 +227,9 @@ def queue() -> None:
     """Create, change, open, close and delete queues; `volcanoio queues` lists them."""
 
 
-def _queue_fields(*, removable: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _queue_fields(*, removable: bool) -> Decorator:
     amounts = Amounts(removable=removable)
-    options = (
+    return options(
         click.option("--weight", type=click.IntRange(min=1), help="Share among its siblings."),
         click.option("--parent", metavar="QUEUE", help="Parent queue; without one, root."),
         click.option("--capability", type=amounts, metavar="AMOUNTS", help="The most that it may use."),
@@ -250,8 +238,6 @@ def _queue_fields(*, removable: bool) -> Callable[[Callable[..., Any]], Callable
         click.option("--priority", type=int, help="Priority among queues: higher ones come first."),
         click.option("--reclaimable/--no-reclaimable", default=None, help="Whether others may reclaim its surplus."),
     )
-
-    return _options(*options)
 
 
 @queue.command("create", short_help="Create queues.")
@@ -312,9 +298,9 @@ async def delete_queue(cluster: Cluster, queues: tuple[str, ...]) -> int:
 def _of_configurations(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options about plugins and the cluster, and pass them as one argument `options`."""
 
-    @click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler plugins and actions.")
+    @click.option("--plugins-dir", type=PATH, multiple=True, help="Directory of scheduler plugins and actions.")
     @click.option("--ignore-unavailable-plugins", is_flag=True, help="Warn of plugins that are not available yet.")
-    @click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
+    @click.option("--kubeconfig", type=PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
     @wraps(command)
     def run(
         plugins_dir: tuple[Path, ...], ignore_unavailable_plugins: bool, kubeconfig: Path | None, **given: Any

@@ -22,7 +22,7 @@ from volcanoio.cli.act.operations import print_failure
 from volcanoio.cli.connection import Cluster, reporting_api_errors
 from volcanoio.cli.look.logs import LogOptions, print_logs
 from volcanoio.cli.look.waiting import wait_for_jobs, watch_job
-from volcanoio.cli.output import documents, formatted
+from volcanoio.cli.output import documents, formatted, object_name
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
 from volcanoio.client.errors import InvalidJob
 from volcanoio.client.shards import Sharded, sharded_job
@@ -34,6 +34,7 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import MOST_PODS, Job, JobPhase
 from volcanoio.model.documents import MANIFESTS, read_text
+from volcanoio.model.kinds import Kind
 from volcanoio.model.manifests import ManifestError, load_manifests
 
 GPU = "nvidia.com/gpu"
@@ -222,7 +223,7 @@ def print_only(objects: Sequence[Sharded], output: str) -> int:
     """Print what would be submitted, for --dry-run=client."""
     found = [manifest for each in objects for manifest in (each.job, *_tables(each, each.job["metadata"]))]
     if output == "name":
-        print("\n".join(map(_label, found)))
+        print("\n".join(object_name(_kind(each), each) for each in found))
     elif output == "json":
         shown = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": found}
         print(formatted(shown, "json"))
@@ -241,10 +242,10 @@ def _tables(sharded: Sharded, meta: Manifest) -> list[Manifest]:
     return [table]
 
 
-def _label(manifest: Manifest) -> str:
+def _kind(manifest: Manifest) -> Kind:
     kind = kinds.named(manifest["apiVersion"], manifest["kind"])
-    group = f".{kind.group}" if kind is not None and kind.group else ""
-    return f"{manifest['kind'].lower()}{group}/{manifest['metadata'].get('name', '')}"
+    assert kind is not None  # `read_objects` refuses others
+    return kind
 
 
 async def submit(cluster: Cluster, objects: Sequence[Sharded], after: After) -> int:
@@ -287,8 +288,7 @@ async def _create_tables(cluster: Cluster, sharded: Sharded, job: Manifest, afte
 
 async def _create(cluster: Cluster, manifest: Manifest, after: After) -> Manifest | None:
     """Create one object and print it; None if it exists already and is no Job. Raises CommandError."""
-    kind = kinds.named(manifest["apiVersion"], manifest["kind"])
-    assert kind is not None  # `read_objects` refuses others
+    kind = _kind(manifest)
     meta = manifest.setdefault("metadata", {})
     if kind.namespaced:
         meta.setdefault("namespace", cluster.namespace)
@@ -300,11 +300,11 @@ async def _create(cluster: Cluster, manifest: Manifest, after: After) -> Manifes
         except AlreadyExists:
             if kind is kinds.JOB:
                 raise
-            print(f"{_label(manifest)} exists already and is left as it is", file=sys.stderr)
+            print(f"{object_name(kind, manifest)} exists already and is left as it is", file=sys.stderr)
             return None
     created: Manifest = msgspec.json.decode(response.body)
     if after.output == "text":
-        print(f"{_label({**manifest, **created})} created{' (dry run)' if query else ''}", flush=True)
+        print(f"{object_name(kind, created)} created{' (dry run)' if query else ''}", flush=True)
     elif after.output != "none":
         print(documents(kind, [created], after.output, is_list=False), flush=True)
     return created

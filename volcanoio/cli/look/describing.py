@@ -9,12 +9,13 @@ from volcanoio.cli.connection import Cluster
 from volcanoio.cli.look import tables
 from volcanoio.cli.look.following import Selected
 from volcanoio.cli.look.listing import about_job
+from volcanoio.cli.look.logs import pods_of
 from volcanoio.cli.look.tables import Objects, Rows, Table
 from volcanoio.cli.output import GAP, documents, phase_text
 from volcanoio.cli.terminal import fitted_columns
 from volcanoio.engine.accounting.finished_jobs import owner_of
 from volcanoio.framework.arguments import pluralize
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds
 from volcanoio.model.batch import Job, TaskSpec, TaskState
 from volcanoio.model.printing.ages import since
 
@@ -37,12 +38,11 @@ async def job_objects(cluster: Cluster, job: Job) -> Objects:
     """Read the PodGroup, the pods and the events of a job."""
     meta = job.metadata
     group = Selected.one(kinds.POD_GROUP, f"{meta.name}-{meta.uid}", meta.namespace)
-    pods = Selected(kinds.POD, meta.namespace, labels=f"{names.JOB_NAME}={meta.name}")
     events = await Selected(kinds.EVENT, meta.namespace).listed(cluster)
     is_about = await about_job(cluster, job)
     return {
         kinds.POD_GROUP: await group.listed(cluster),
-        kinds.POD: await pods.listed(cluster),
+        kinds.POD: await pods_of(job).listed(cluster),
         kinds.EVENT: {key: event for key, event in events.items() if is_about(event)},
     }
 

@@ -26,7 +26,7 @@ from volcanoio.cli.look.describing import job_objects, job_text
 from volcanoio.cli.look.following import Following, Selected, batches, following
 from volcanoio.cli.look.logs import LogFollower, LogOptions, pods_of, read_log
 from volcanoio.cli.look.tables import Cells, Objects, Rows, Table
-from volcanoio.cli.output import PHASE_COLOURS, formatted, is_terminal
+from volcanoio.cli.output import PHASE_COLOURS, documents, is_terminal
 from volcanoio.cli.terminal import CommandError, UsageError, sole_error
 from volcanoio.kube.errors import ApiError, Forbidden, NotFound, check
 from volcanoio.kube.transport import TransportError
@@ -331,8 +331,7 @@ class TableScreen(Screen[None]):
             return job_text(obj, await job_objects(self._cluster, obj), self._cluster.now())
         namespace, _, name = key.rpartition("/")
         item = await self._cluster.client.get_raw(view.kind, name, namespace)
-        item["metadata"].pop("managedFields", None)
-        return formatted(item, "yaml")
+        return documents(view.kind, [item], "yaml", is_list=False)
 
     def _job(self) -> Job | None:
         """Return the job of the row, in the table of pods that of the pod; None in other tables."""

@@ -16,11 +16,12 @@ from volcanoio.cli.connection import Cluster
 from volcanoio.cli.look import tables
 from volcanoio.cli.look.following import Following, Selected, following
 from volcanoio.cli.look.listing import job_phase
+from volcanoio.cli.look.logs import pods_of
 from volcanoio.cli.look.tables import Objects
 from volcanoio.cli.output import is_terminal, phase_text
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
 from volcanoio.framework.events import Observed
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds
 from volcanoio.model.batch import Job, JobPhase, TaskState
 from volcanoio.model.core import Pod
 from volcanoio.model.printing.ages import since
@@ -161,12 +162,11 @@ async def watch_job(cluster: Cluster, name: str, timeout: float | None) -> int: 
     assert isinstance(job, Job)
     meta = job.metadata
     group = Selected.one(kinds.POD_GROUP, f"{name}-{meta.uid}", meta.namespace)
-    pods = Selected(kinds.POD, meta.namespace, labels=f"{names.JOB_NAME}={name}")
     again = f"see it again with: volcanoio watch {name} -n {meta.namespace}"
     last: Job | None = job
     try:
         with anyio.move_on_after(timeout) as scope:
-            async with following(cluster, Selected.one(kinds.JOB, name, meta.namespace), group, pods) as caches:
+            async with following(cluster, Selected.one(kinds.JOB, name, meta.namespace), group, pods_of(job)) as caches:
                 last = await _show(cluster, caches, job)
     except anyio.get_cancelled_exc_class():
         raise CommandError(f"job {name} runs on; {again}", _INTERRUPTED) from None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from volcanoio.bus.journal import SUFFIX, JournalError
 from volcanoio.cli.offline.replaying import PROCESSES, replay_all
+from volcanoio.cli.offline.state_source import write_file
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.journals.redacting import JournalRedaction, redact_state
@@ -64,9 +65,6 @@ def _redact_state(source: Path, target: Path, keep: Sequence[str]) -> int:
         content = redact_state(read_manifests(source), keep)
     except ManifestError as error:
         raise UsageError(error) from None
-    try:
-        target.write_bytes(content)
-    except OSError as error:
-        raise CommandError(f"{target}: {error.strerror}; choose another path") from None
+    write_file(target, content)
     print(f"written to {target}", flush=True)
     return ExitCode.OK

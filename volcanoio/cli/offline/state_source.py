@@ -108,7 +108,7 @@ def read_source(
     errors that `command_errors` converts.
     """
     configuration = text_of(conf)
-    options, said = options_of(given, files=files, configuration=configuration)
+    options, remarks = options_of(given, files=files, configuration=configuration)
 
     def reads(simulator: Simulator) -> frozenset[Kind]:
         if compare is None:
@@ -125,7 +125,7 @@ def read_source(
         state = read_state(options.files, reads(simulator))
         if options.now is None and state.memory is not None:
             simulator.now = state.memory.at  # before another configuration or a submitted Job is given this time
-        print_notes(conf, simulator.warnings, (*said, *notes(state, options)))
+        print_notes(conf, simulator.warnings, (*remarks, *notes(state, options)))
         return simulator, state
 
     async def read() -> tuple[Simulator, State, list[str]]:
@@ -136,7 +136,7 @@ def read_source(
                 return simulator, await cluster_state(client, reads(simulator)), source
 
     simulator, state, source = anyio.run(read)
-    print_notes(conf, simulator.warnings, (*said, *source, *notes(state, options)))
+    print_notes(conf, simulator.warnings, (*remarks, *source, *notes(state, options)))
     return simulator, state
 
 
@@ -163,13 +163,17 @@ def run_save(target: Path, kubeconfig: Path | None, *, live: bool, scheduler_url
 
 
 def _save(target: Path, items: Sequence[Manifest]) -> int:
-    content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
+    write_file(target, msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+    print(f"{target}: {pluralize(len(items), 'object')}; read it with -f of volcanoio simulate and why", flush=True)
+    return ExitCode.OK
+
+
+def write_file(target: Path, content: bytes) -> None:
+    """Write a file; raises CommandError."""
     try:
         target.write_bytes(content)
     except OSError as error:
         raise CommandError(f"{target}: {error.strerror}; give the path of a file that you may write") from None
-    print(f"{target}: {pluralize(len(items), 'object')}; read it with -f of volcanoio simulate and why", flush=True)
-    return ExitCode.OK
 
 
 async def _manifests(client: Client, reads: Iterable[Kind]) -> list[Manifest]:
@@ -208,11 +212,11 @@ def options_of(
     return options, flags.notes
 
 
-def print_notes(conf: Path | None, warnings: Iterable[Problem], said: Iterable[str]) -> None:
+def print_notes(conf: Path | None, warnings: Iterable[Problem], remarks: Iterable[str]) -> None:
     """Print the warnings about a configuration, and notes, to stderr."""
     for warning in warnings:
         print(f"warning: {conf}: {warning}" if conf else f"warning: {warning}", file=sys.stderr)
-    for note in said:
+    for note in remarks:
         print(f"note: {note}", file=sys.stderr)
 
 

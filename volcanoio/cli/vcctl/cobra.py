@@ -17,13 +17,10 @@ from typing import Any
 import anyio
 import click
 
-from volcanoio.cli.terminal import CommandError, drop_output, sole_error
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+from volcanoio.cli.terminal import PATH, CommandError, drop_output, sole_error
 
 FAILURE = 255
 """Exit code of a command that failed: Go's `os.Exit(-1)`."""
-PATH = click.Path(path_type=Path, readable=False)
 INT32 = click.types.IntParamType()
 INT32.name = "int32"
 _TYPES = {"integer": "int", "int32": "int32", "boolean": ""}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from volcanoio import __version__
-from volcanoio.cli.terminal import help_command, replace_unencodable
-from volcanoio.cli.vcctl.cobra import INT32, PATH, Command, Decorator, Group, on_cluster
+from volcanoio.cli.terminal import PATH, Decorator, help_command, replace_unencodable
+from volcanoio.cli.vcctl.cobra import INT32, Command, Group, on_cluster
 
 if TYPE_CHECKING:
     from volcanoio.kube.client import Client

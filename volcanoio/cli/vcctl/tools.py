@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from volcanoio.cli.terminal import replace_unencodable
-from volcanoio.cli.vcctl.cobra import Decorator, Tool, on_cluster
+from volcanoio.cli.terminal import Decorator, replace_unencodable
+from volcanoio.cli.vcctl.cobra import Tool, on_cluster
 
 if TYPE_CHECKING:
     from volcanoio.kube.client import Client
