@@ -39,7 +39,7 @@ def names_of(word: str) -> Callable[[click.Context, click.Parameter, str], list[
         given = (value,) if isinstance(value, str) else value
         try:
             found = anyio.run(_names, word, context.params)
-        except Exception:  # whatever is wrong, a prompt is not the place to say it
+        except Exception:  # an error message would break the prompt
             return []
         return [CompletionItem(name) for name in found if name.startswith(incomplete) and name not in given]
 
@@ -54,8 +54,13 @@ async def _names(word: str, given: dict[str, Any]) -> list[str]:
     target = Target(**{name: given[name] for name in Target._fields if given.get(name) is not None})
     with anyio.fail_after(_SECONDS):
         async with cluster_of(target) as cluster:
-            objects = await cluster.client.list_raw(kind, cluster.namespace if kind.namespaced else "")
-    return [each["metadata"]["name"] for each in objects[:_MOST]]
+            namespace = cluster.namespace if kind.namespaced else ""
+            found = []
+            async for each in cluster.client.scan(kind, namespace, limit=_MOST):
+                found.append(each["metadata"]["name"])
+                if len(found) == _MOST:
+                    break
+    return found
 
 
 @click.command(short_help="Print a script that completes commands in a shell.")

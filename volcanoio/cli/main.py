@@ -153,9 +153,9 @@ def simulate(**given: Any) -> int:
 def why(**given: Any) -> int:
     """Show why a job, PodGroup, pod or queue waits: a code, the evidence, and the smallest changes that would help.
 
-    The running scheduler is asked. Where that cannot be, or with -f, --conf or --offline, the state of the cluster or
-    of files is decided once on this machine, and without the rights to read it all, conditions are read. Nothing is
-    changed. Every change that is listed was tried on a copy of the state.
+    The running scheduler is asked. If it cannot be reached, or with -f, --conf or --offline, one scheduling cycle is
+    run here on the state of the cluster or of files; without the right to read that state, only conditions are read.
+    Nothing is changed. Every change that is listed was tried on a copy of the state.
     """
     from volcanoio.cli.offline.why import run_why
 
@@ -209,7 +209,7 @@ def timeline(**given: Any) -> int:
     "--history",
     type=INPUT,
     help="The controllers' --history-file, or what `volcanoio history -o json --places` prints; - is stdin. By default "
-    "the file of `volcanoio up`, if it is one.",
+    "that of the cluster, if `volcanoio up` runs it.",
 )
 @click.option("-o", "--output", type=click.Choice(["json", "text"]), default="text", help="Output format.")
 @_state_options
@@ -217,7 +217,7 @@ def eta(**given: Any) -> int:
     """Estimate when JOB, a Job or PodGroup, starts: a median, and an interval that holds in 8 of 10 cases.
 
     The state of a cluster, or of files, is simulated forward many times with run times of finished jobs, and the answer
-    is corrected by how far past answers would have been off. Nothing is changed.
+    is calibrated by the waits of past jobs. Nothing is changed.
     """
     from volcanoio.cli.offline.eta import run_eta
 
@@ -225,14 +225,14 @@ def eta(**given: Any) -> int:
 
 
 @click.command(short_help="Show finished jobs, also deleted ones: wait, run time, requested and used.")
-@click.option("--since", metavar="TIME", help="Finished since: how long ago as 7d or 36h, or 2026-01-01T00:00:00Z.")
-@click.option("--until", metavar="TIME", help="Finished before then.")
+@click.option("--since", metavar="TIME", help="Only jobs that finished since: 7d or 36h ago, or 2026-01-01T00:00:00Z.")
+@click.option("--until", metavar="TIME", help="Only jobs that finished before that time.")
 @click.option("--by", type=click.Choice(["user", "queue", "namespace", "job"]), help="Sum by this.")
 @click.option("-n", "--namespace", default="", show_default=False, help="Only jobs of this namespace.")
 @click.option("--owner", default="", show_default=False, help="Only jobs of this user.")
 @click.option("--queue", default="", show_default=False, help="Only jobs of this queue.")
 @click.option("--name", default="", show_default=False, help="Only jobs of this name.")
-@click.option("--limit", "most", type=click.IntRange(min=1), help="Only the newest so many.")
+@click.option("--limit", "most", type=click.IntRange(min=1), help="Only this many jobs, the newest.")
 @click.option("--places", is_flag=True, help="With -o json: where and when each pod ran, as eta --history reads it.")
 @click.option("--file", type=PATH, help="The controllers' --history-file.")
 @click.option("--kubeconfig", type=PATH, help="The cluster; else $KUBECONFIG, else as kubectl finds it.")

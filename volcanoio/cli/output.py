@@ -14,7 +14,7 @@ A command is a click declaration and a coroutine that gets the cluster and print
 connects, and raises API errors as CommandErrors with the exit codes of `terminal.ExitCode`. Data goes to stdout through
 `TablePrinter` or `documents`, remarks go to stderr. Ages and durations are those of `volcanoio.model.printing.ages`.
 
-Only click and the standard library are imported, so that `--help` stays fast.
+Only click, anyio and the standard library are imported, so that `--help` stays fast.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Duration(click.ParamType[float]):
 
 
 def output_choice(*formats: str, default: str = "table") -> Decorator:
-    """Return option -o with these formats beside the default one, which is not named on the command line."""
+    """Return option -o with these formats and the default one, which the help does not list."""
     valid = "|".join(formats)
     return click.option(
         "-o",
@@ -67,7 +67,7 @@ def output_choice(*formats: str, default: str = "table") -> Decorator:
         default=default,
         show_default=False,
         metavar=valid,
-        help=f"Format: {', '.join(formats)}; by default a {default}.",
+        help=f"Format: {', '.join(formats)}; by default {default}.",
     )
 
 

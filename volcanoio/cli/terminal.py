@@ -34,6 +34,8 @@ class ExitCode(IntEnum):
     REJECTED = 3
     TIMEOUT = 4
     UNREACHABLE = 5
+    INTERRUPTED = 130
+    """After Ctrl-C, as of shells."""
 
 
 class CommandError(Exception):
@@ -76,7 +78,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
 
 
 def drop_output(error: BaseException, program: str) -> bool:
-    """Discard what is still to be written if that is impossible, which is reported on stderr; else return False."""
+    """Return whether an error is that stdout cannot be written; if so, discard further output and report it."""
     if not isinstance(error, OSError) or error.errno not in _UNWRITABLE:
         return False
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # buffered output cannot be written either
@@ -101,7 +103,7 @@ class ReportsErrors(click.Command):
             sys.exit(ExitCode.USAGE)
         except (click.Abort, KeyboardInterrupt):
             print("stopped", file=sys.stderr)
-            sys.exit(130)
+            sys.exit(ExitCode.INTERRUPTED)
         except (CommandError, OSError, BaseExceptionGroup) as error:
             if isinstance(problem := sole_error(error), CommandError):
                 print(f"{program}: {problem}", file=sys.stderr)

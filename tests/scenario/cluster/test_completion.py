@@ -25,10 +25,6 @@ COMP_WORDS=(volcanoio {words}) COMP_CWORD={last}
 _volcanoio_completion volcanoio
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-needs_kubectl = [
-    pytest.mark.kubectl,
-    pytest.mark.skipif(not installed(), reason="no kubectl on this machine; set KUBECTL to the path of one"),
-]
 
 
 @pytest.fixture
@@ -84,8 +80,9 @@ async def test_scripts_of_other_shells_are_valid(programs: str, shell: str, func
         await _run(programs, shell, "-n", str(file))
 
 
-@pytest.mark.parametrize("_marked", [pytest.param(None, marks=needs_kubectl)])
-async def test_kubectl_runs_and_completes_the_plugin(programs: str, _marked: None) -> None:
+@pytest.mark.kubectl
+@pytest.mark.skipif(not installed(), reason="no kubectl on this machine; set KUBECTL to the path of one")
+async def test_kubectl_runs_and_completes_the_plugin(programs: str) -> None:
     kubectl = next(iter(installed().values()))
     async with cluster(nodes=1) as c:
         await c.create(job_manifest("train", run="never"))

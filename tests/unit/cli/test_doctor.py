@@ -57,7 +57,7 @@ def test_missing_unserved_and_older_definitions_are_found() -> None:
     assert "error: commands.bus.volcano.sh is not served: the names conflict" in texts
     assert "error: queues.scheduling.volcano.sh does not serve version v1beta1" in texts
     (older,) = [each for each in found if each.text.startswith("podgroups.")]
-    assert "fields are dropped when stored, as v1beta1.spec.subGroupPolicy" in older.text
+    assert "fields are dropped when stored: v1beta1.spec.subGroupPolicy" in older.text
     assert older.advice == "apply them: volcanoio install --only-crds"
 
 
@@ -108,10 +108,10 @@ def test_deployments_are_compared_with_this_client() -> None:
 
 def test_certificates_that_end_soon_or_have_ended_are_found() -> None:
     in_a_year, soon, ended = (NOW + timedelta(days=days, hours=1) for days in (365, 10, -3))
-    assert _texts(findings.certificates({"a": in_a_year}, NOW)) == ["ok: valid for 365 days more"]
+    assert _texts(findings.certificates({"a": in_a_year}, NOW)) == ["ok: valid for 365 more days"]
     assert _texts(findings.certificates({"a": in_a_year, "b": soon, "c": ended}, NOW)) == [
-        "warning: the certificate of b ends in 10 days",
-        "error: the certificate of c has ended 3 days ago",
+        "warning: the certificate of b expires in 10 days",
+        "error: the certificate of c expired 3 days ago",
     ]
 
 
@@ -146,7 +146,7 @@ def test_pods_that_nothing_will_place_are_found() -> None:
     ]
     found = findings.pods(pods, [_group("gang")], ["volcano"])
     assert _texts(found) == [
-        'error: pods ns/a, ns/b: schedulerName "volcanoo" is that of no scheduler here',
+        'error: pods ns/a, ns/b: schedulerName "volcanoo": no scheduler here has this name',
         'error: pod ns/c: annotation scheduling.k8s.io/group-name names PodGroup "lost", which does not exist',
         "warning: pod ns/d: scheduling.k8s.io/group-name is set, but default-scheduler places pods one by one",
     ]
@@ -188,7 +188,7 @@ def _answers(webhooks: list[dict[str, Any]], rights: int) -> Examination:
 async def test_a_placeholder_instead_of_a_certificate_is_found() -> None:
     webhooks = [{"name": "mutatejob.volcano.sh", "clientConfig": {"caBundle": "Cg=="}}]
     assert _texts(await _answers(webhooks, 403).certificates()) == [
-        "error: the certificate of mutatejob.volcano.sh cannot be read: it is no PEM"
+        "error: the certificate of mutatejob.volcano.sh cannot be read: it is not PEM"
     ]
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAVY = {"aiohttp", "asyncio", "cryptography", "kubernetes_asyncio", "msgspec", "numpy", "rich", "structlog", "yaml"}
-ROOMS = {"client", "compose", "engine", "framework", "kube", "localcluster", "runtime"}
+ROOMS = {"client", "compose", "engine", "framework", "kube", "localcluster", "runtime", "web"}
 PROGRAM = """
 import click, sys
 from volcanoio.cli.{module} import {group} as root

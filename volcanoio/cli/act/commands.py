@@ -107,21 +107,19 @@ def _submitting(command: Callable[..., Any]) -> Callable[..., int]:
     @wraps(command)
     def run(**given: Any) -> int:
         from volcanoio.cli.act.submission import After, print_only
+        from volcanoio.cli.connection import Target
 
-        connection = {name: given.pop(name) for name in _CONNECTION_NAMES}
+        connection = {name: given.pop(name) for name in Target._fields if name in given}
         after = After(**{name: given.pop(name) for name in After._fields}).checked()
         objects = command(**given)
         if after.dry_run == "client":
             return print_only(objects, after.output)
         return send(objects=objects, after=after, **connection)
 
-    parameters = vars(run)
+    parameters = vars(run)  # click reverses them: the help lists the options of the cluster last
     parameters["__click_params__"] = [*vars(send)["__click_params__"], *parameters["__click_params__"]]
     result: Callable[..., int] = run
     return result
-
-
-_CONNECTION_NAMES = ("namespace", "kubeconfig", "context", "as_user", "as_groups")
 
 
 @click.command(short_help="Run a command in an image as a job.", context_settings={"ignore_unknown_options": False})

@@ -37,7 +37,7 @@ Effect = dict[str, Any]
 
 
 class Options(NamedTuple):
-    """The plugins that there are, and where the cluster is."""
+    """Options of both commands: where plugins are, whether missing ones are errors, and the cluster."""
 
     plugins_dir: tuple[Path, ...] = ()
     ignore_unavailable: bool = False
@@ -106,7 +106,7 @@ def _effect(configuration: Configuration, known: PluginCatalog) -> Effect:
 
 
 def _plugin(option: PluginOption, known: PluginCatalog) -> Effect:
-    """Return a plugin's entry: the switches of what it has, and its arguments."""
+    """Return a plugin's entry: the switches of its extension points, and its arguments."""
     plugin, arguments = _constructed(known.plugins[option.name], option.arguments)
     gates = {**points.SWITCHES, "enableHierarchy": (points.Hierarchical,)}
     switches = {

@@ -38,7 +38,6 @@ from volcanoio.model.kinds import Kind
 from volcanoio.model.manifests import ManifestError, load_manifests
 
 GPU = "nvidia.com/gpu"
-_INTERRUPTED = 130
 _PENDING_SECONDS = 10.0
 """Time after which --follow remarks that a job still waits."""
 _SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
@@ -249,7 +248,7 @@ def _kind(manifest: Manifest) -> Kind:
 
 
 async def submit(cluster: Cluster, objects: Sequence[Sharded], after: After) -> int:
-    """Create objects, print them, and wait for the jobs as `after` says; returns the exit code.
+    """Create objects, print them, and wait for the jobs as `after` requires; returns the exit code.
 
     Objects that exist already are an error for Jobs, and are left as they are otherwise. The others are still created.
     """
@@ -335,7 +334,7 @@ async def _await_jobs(cluster: Cluster, jobs: Sequence[Manifest], after: After) 
         raise CommandError(
             f"{', '.join(names)} runs on; wait for it with: volcanoio wait {' '.join(names)}{place}, or end it with: "
             f"volcanoio cancel {' '.join(names)}{place}",
-            _INTERRUPTED,
+            ExitCode.INTERRUPTED,
         ) from None
 
 

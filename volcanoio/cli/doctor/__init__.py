@@ -1,4 +1,4 @@
-"""`volcanoio doctor`: finds what is wrong with an installation, and with objects that wait for nothing.
+"""`volcanoio doctor`: finds what is wrong with an installation, and objects that wait for what does not exist.
 
 `checks` reads the cluster and prints; `findings` are the checks that need only objects, as pure functions.
 """

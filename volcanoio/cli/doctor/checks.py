@@ -221,7 +221,7 @@ class Examination:
 
 
 def _end(encoded: str, choose: Callable[[Iterable[datetime]], datetime]) -> datetime | None:
-    """Return the chosen last moment of PEM certificates in base64; None for something else, such as a placeholder."""
+    """Return the first or last end of PEM certificates in base64 (`choose`: min or max); None for other content."""
     try:
         return choose(each.not_valid_after_utc for each in x509.load_pem_x509_certificates(base64.b64decode(encoded)))
     except ValueError:

@@ -29,7 +29,7 @@ _NAMED = 5
 """Objects that a finding names; more are counted."""
 _DAY = 86400
 _SOON = 30
-"""Days before the end of a certificate from which on there is a warning: it should have been renewed."""
+"""Days before the end of a certificate at which a warning begins: it should have been renewed."""
 _RENEW = "renew it; see docs/webhooks.md, or `volcanoio webhooks --help`"
 
 
@@ -76,7 +76,7 @@ def definitions(present: Iterable[Manifest], ours: Iterable[Manifest]) -> list[F
         if missing := sorted(wanted - versions):
             found.append(Finding(Severity.ERROR, check, f"{name} does not serve version {', '.join(missing)}", install))
         elif added := compare(theirs, definition).added:
-            text = f"{name} is another version's: fields are dropped when stored, as {few(added, 3)}"
+            text = f"{name} is of another version: these fields are dropped when stored: {few(added, 3)}"
             found.append(Finding(Severity.WARNING, check, text, install))
     return found or [Finding(Severity.OK, check, f"all {count} CustomResourceDefinitions are served")]
 
@@ -135,24 +135,24 @@ def components(deployments: Iterable[Manifest], namespace: str) -> list[Finding]
 
 
 def certificates(ends: Mapping[str, datetime | None], now: datetime) -> list[Finding]:
-    """Check how long certificates are valid; `ends` are their last moments by what they are of, None if unreadable."""
+    """Check how long certificates are valid: `ends` has the end by subject, None for one that cannot be read."""
     check, found = "certificates", list[Finding]()
     for subject, end in ends.items():
         if end is None:
-            text = f"the certificate of {subject} cannot be read: it is no PEM"
+            text = f"the certificate of {subject} cannot be read: it is not PEM"
             found.append(Finding(Severity.ERROR, check, text, _RENEW))
             continue
         days = math.floor((end - now).total_seconds() / _DAY)
         if days < 0:
-            text, severity = f"the certificate of {subject} has ended {-days} days ago", Severity.ERROR
+            text, severity = f"the certificate of {subject} expired {-days} days ago", Severity.ERROR
         elif days < _SOON:
-            text, severity = f"the certificate of {subject} ends in {days} days", Severity.WARNING
+            text, severity = f"the certificate of {subject} expires in {days} days", Severity.WARNING
         else:
             continue
         found.append(Finding(severity, check, text, _RENEW))
     if ends and not found:
         days = math.floor((min(filter(None, ends.values())) - now).total_seconds() / _DAY)
-        found.append(Finding(Severity.OK, check, f"valid for {days} days more"))
+        found.append(Finding(Severity.OK, check, f"valid for {days} more days"))
     return found
 
 
@@ -178,7 +178,7 @@ def pods(found: Sequence[Pod], groups: Iterable[PodGroup], schedulers: Collectio
         Finding(
             Severity.ERROR,
             "schedulers",
-            f'{_pods(keys)}: schedulerName "{name}" is that of no scheduler here',
+            f'{_pods(keys)}: schedulerName "{name}": no scheduler here has this name',
             f"use one of {', '.join(sorted(served))}, or start that one; `--scheduler-name {name}` if it runs",
         )
         for name, keys in sorted(unserved.items())

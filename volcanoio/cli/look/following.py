@@ -64,7 +64,7 @@ class _Interruptions(NoProbe):
             print("the API server cannot be watched now; trying again until Ctrl-C", file=sys.stderr)
 
     def end(self) -> None:
-        """Note that something was received."""
+        """Print that the server answers again, if it could not be watched before."""
         if self._is_interrupted:
             self._is_interrupted = False
             print("the API server answers again", file=sys.stderr)

@@ -135,7 +135,7 @@ async def list_pods(cluster: Cluster, wanted: Wanted, job: str | None) -> None:
         labels = ",".join(filter(None, (f"{names.JOB_NAME}={job}", wanted.labels)))
         selected = selected._replace(labels=labels)
         if cluster.namespace:
-            await cluster.get(kinds.JOB, job)  # a misspelled name is an error, a job without pods is none
+            await cluster.get(kinds.JOB, job)  # a misspelled name is an error, a job without pods is not
     await _print(cluster, _List(tables.POD_TABLE, selected), wanted, {})
 
 

@@ -94,7 +94,7 @@ def placed_pods(job: Job) -> int:
 
 
 def gang_bar(placed: int, minimum: int, width: int = 10) -> str:
-    """Draw `######.... 3/5`: pods of those that must run together."""
+    """Draw `######.... 3/5`: placed pods, of those that must run together."""
     filled = min(placed, minimum) * width // minimum if minimum > 0 else width
     return f"{'#' * filled}{'.' * (width - filled)} {placed}/{minimum}"
 

@@ -26,8 +26,6 @@ from volcanoio.model.batch import Job, JobPhase, TaskState
 from volcanoio.model.core import Pod
 from volcanoio.model.printing.ages import since
 
-_INTERRUPTED = 130
-"""Exit code after Ctrl-C, as of shells."""
 _REDRAW = 1.0
 """Seconds between two drawings on a terminal without a change, as the age advances."""
 _STEP = 0.1
@@ -35,7 +33,7 @@ _STEP = 0.1
 
 
 class Goal(NamedTuple):
-    """What a job is waited for: `word` is `phase`, `condition` or `delete`, `phase` that phase."""
+    """What a job is to reach: `word` is `phase`, `condition` or `delete`; `phase` is "" for `delete`."""
 
     word: str
     phase: str = ""
@@ -100,7 +98,7 @@ async def wait_for_jobs(
     selected = one if len(started) == 1 else Selected(kinds.JOB, cluster.namespace, labels=labels)
     with anyio.move_on_after(timeout):
         async with following(cluster, selected) as caches:
-            while waits.look({key: job for key, job in caches.objects[kinds.JOB].items() if isinstance(job, Job)}):
+            while waits.update({key: job for key, job in caches.objects[kinds.JOB].items() if isinstance(job, Job)}):
                 await caches.changes.receive()
     if waits.pending:
         print(f"not {aim} in time: {', '.join(sorted(waits.pending.values()))}", file=sys.stderr)
@@ -137,8 +135,8 @@ class _Waits:
         self._uids = {key: job.metadata.uid for key, job in started.items()}
         self._aborted = {key for key, job in started.items() if tables.phase_of(job) == JobPhase.ABORTED}
 
-    def look(self, jobs: dict[str, Job]) -> bool:
-        """Print which jobs are done with; returns whether any is left."""
+    def update(self, jobs: dict[str, Job]) -> bool:
+        """Print and remove the jobs that reached the goal or ended otherwise; returns whether any is left."""
         for key, name in list(self.pending.items()):
             job = jobs.get(key)
             if job is not None and job.metadata.uid != self._uids[key]:
@@ -169,7 +167,7 @@ async def watch_job(cluster: Cluster, name: str, timeout: float | None) -> int: 
             async with following(cluster, Selected.one(kinds.JOB, name, meta.namespace), group, pods_of(job)) as caches:
                 last = await _show(cluster, caches, job)
     except anyio.get_cancelled_exc_class():
-        raise CommandError(f"job {name} runs on; {again}", _INTERRUPTED) from None
+        raise CommandError(f"job {name} runs on; {again}", ExitCode.INTERRUPTED) from None
     if scope.cancelled_caught:
         raise CommandError(f"job {name} has not ended in time and runs on; {again}", ExitCode.TIMEOUT)
     if last is not None and tables.phase_of(last) == JobPhase.COMPLETED:
@@ -267,7 +265,7 @@ class _Drawing:
 
 @asynccontextmanager
 async def _screen() -> AsyncIterator[_Lines | _Drawing]:
-    """Return a drawing on a terminal, else lines."""
+    """Provide a drawing on a terminal, else lines."""
     if not is_terminal():
         yield _Lines()
         return

@@ -40,7 +40,7 @@ def _history(file: Path | None, kubeconfig: Path | None, now: float, *, is_clust
     """Return recent jobs of the history, none without one; raises UsageError."""
     file = file or (find_history(kubeconfig) if is_cluster else None)
     if file is None:
-        print("note: no history of finished jobs here, so that run times are guessed; see --history", file=sys.stderr)
+        print("note: no history of finished jobs here, so run times are guessed; see --history", file=sys.stderr)
         return []
     try:
         if str(file) == "-" or _is_json(file):

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import click
 
-from volcanoio.cli.terminal import PATH, CommandError, drop_output, sole_error
+from volcanoio.cli.terminal import PATH, CommandError, ExitCode, drop_output, sole_error
 
 FAILURE = 255
 """Exit code of a command that failed: Go's `os.Exit(-1)`."""
@@ -172,7 +172,7 @@ def run_program(
             print(f"Run '{error.ctx.command_path} --help' for usage.")
         sys.exit(code)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)
     except (OSError, BaseExceptionGroup) as error:
         if not drop_output(sole_error(error), Path(sys.argv[0]).name):
             raise
@@ -213,5 +213,5 @@ def format_row(widths: Sequence[int], cells: Sequence[object]) -> str:
 
 
 def note(text: str) -> None:
-    """Print what Volcano leaves unsaid, on stderr: stdout has only what Volcano prints."""
+    """Print a remark that Volcano does not make to stderr: stdout has only what Volcano prints."""
     print(text, file=sys.stderr)
