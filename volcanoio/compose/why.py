@@ -18,6 +18,7 @@ from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.diagnosis.answers import (
     JobMemory,
     QueueAnswer,
+    Waiting,
     about_job,
     about_queue,
     about_unscheduled,
@@ -85,6 +86,17 @@ def explain(
         return answer
     answer = JobAnswer(target=job.key, phase=phase, diagnosis=about.diagnosis)
     return with_found_remedies(answer, state, build) if with_remedies else answer
+
+
+def waiting_answer(waiting: Waiting, source: str) -> JobAnswer:
+    """Return what a scheduler or conditions contain about a job as an answer, without remedies."""
+    return JobAnswer(
+        target=waiting.target,
+        phase=waiting.phase,
+        diagnosis=waiting.diagnosis,
+        memory=waiting.memory,
+        source=source,
+    )
 
 
 def builder(simulator: Simulator, state: State) -> Callable[[Sequence[ApiObject]], Offline]:

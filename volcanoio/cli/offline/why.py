@@ -24,7 +24,15 @@ from volcanoio.compose.journals.replay import replayed_evictions
 from volcanoio.compose.live.conditions import evictions_by_events, waiting_by_conditions
 from volcanoio.compose.live.reading import jobs_of
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError
-from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, builder, explain, with_found_remedies
+from volcanoio.compose.why import (
+    CONDITIONS,
+    SCHEDULER,
+    JobAnswer,
+    builder,
+    explain,
+    waiting_answer,
+    with_found_remedies,
+)
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.diagnosis.answers import (
     EvictionAnswer,
@@ -32,7 +40,6 @@ from volcanoio.engine.scheduling.diagnosis.answers import (
     LiveAnswer,
     QueueAnswer,
     UnknownTargetError,
-    Waiting,
 )
 from volcanoio.engine.scheduling.diagnosis.codes import CODES
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, Shortage
@@ -117,7 +124,7 @@ def _ask_running(question: _Question, remedies: bool, given: dict[str, Any]) -> 
     if answer.queue is not None:
         return msgspec.structs.replace(answer.queue, source=SCHEDULER)
     assert answer.waiting is not None
-    about = _job_answer(answer.waiting, SCHEDULER)
+    about = waiting_answer(answer.waiting, SCHEDULER)
     if snapshot is None or about.diagnosis is None:
         return about
     with command_errors(None):
@@ -149,16 +156,6 @@ def _asked(question: _Question, ask: Callable[[RunningScheduler], Awaitable[T]],
         return None
 
 
-def _job_answer(waiting: Waiting, source: str) -> JobAnswer:
-    return JobAnswer(
-        target=waiting.target,
-        phase=waiting.phase,
-        diagnosis=waiting.diagnosis,
-        memory=waiting.memory,
-        source=source,
-    )
-
-
 def _decide_here(
     question: _Question, files: Sequence[Path], conf: Path | None, remedies: bool, given: dict[str, Any]
 ) -> JobAnswer | QueueAnswer:
@@ -173,7 +170,7 @@ def _decide_here(
         waiting = _of_cluster(
             question, lambda client: waiting_by_conditions(client, question.target, question.namespace)
         )
-        return _job_answer(waiting, CONDITIONS)
+        return waiting_answer(waiting, CONDITIONS)
     return explain(simulator, state, question.target, question.namespace, with_remedies=remedies)
 
 
