@@ -43,7 +43,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
     `code` is one of docs/reason-codes.md, "" for a job that does not wait. `position` counts from 1 in its queue, after
     the jobs `ahead`; 0 if it is not known. `remedies` were each tried on a copy of the cluster. `answer` has all
-    evidence. `source` is scheduler, cycle or conditions, in order of what they know.
+    evidence. `source` is scheduler, cycle or conditions: the first is the most complete one.
     """
 
     job: str

@@ -388,7 +388,7 @@ class Page:
         )
 
     async def _check_past(self, request: web.Request) -> None:
-        """Raise for users who may not list all pods: a journal does not say who may see what."""
+        """Raise _RefusedError for users who may not list all pods: a journal contains no access rights."""
         viewer = await self._viewer(request)
         if not await viewer.may("list", kinds.POD):
             raise _RefusedError(403, "the past is shown to users who may list the pods of all namespaces")

@@ -1,7 +1,7 @@
 """What the page reads when a user opens a job, a queue or a node: pods, events, logs, manifests and reasons; the past.
 
 Pods come from the user's feed, everything else from the API server, with the user's credentials. The past comes from a
-journal, which does not say who may see what: the page shows it to users who may list the pods of all namespaces.
+journal, which contains no access rights: the page shows it to users who may list the pods of all namespaces.
 """
 
 from __future__ import annotations

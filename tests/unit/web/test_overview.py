@@ -136,6 +136,7 @@ def test_a_pod_group_without_job_has_a_row_of_its_own() -> None:
     row = shown(made).jobs["ns/pg/lonely"]
     assert (row.kind, row.name, row.pending, row.replicas) == ("PodGroup", "lonely", 1, 2)
     assert made.job("ns/pg/lonely") is row
+    assert made.job("ns/lonely") is None  # it is no Job of that name
 
 
 def test_what_is_admitted_and_not_placed_is_inqueue() -> None:
