@@ -18,6 +18,7 @@ from typing import Any
 from bench.machine import peak_memory
 from bench.users import Load, use
 from bench.writes import CountedRequests
+from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 
@@ -68,6 +69,7 @@ async def _another_process(kubeconfig: Path, phase: str, load: Load) -> dict[str
 def main() -> int:
     """Measure a phase and print its figures."""
     mode, phase, nodes, load, storage = sys.argv[1:6]
+    tune_garbage_collector()
     figures = asyncio.run(measure(mode, phase, int(nodes), Load(**json.loads(load)), memory=storage == "memory"))
     print(json.dumps(figures))
     return 0

@@ -25,6 +25,7 @@ from bench.day.uncounted import binding_tasks_not_counted
 from bench.machine import machine, peak_memory, software
 from bench.statistics import percentile
 from bench.writes import CountedRequests
+from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.model import kinds
@@ -104,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--uncounted", action="store_true", help="the negative control")
     given = parser.parse_args(arguments)
+    tune_garbage_collector()
     figures = asyncio.run(day(given.pods, given.nodes, uncounted=given.uncounted))
     about = {
         "bench": "platform",

@@ -33,6 +33,7 @@ from bench.real import NODE, install, until_ready
 from bench.realplane.processes import HARNESS, hollow_nodes, plane, process_cpu_seconds
 from bench.statistics import percentile
 from tests.realcluster.binaries import VERSION
+from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.kube import kubeconfig
@@ -264,6 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--flood", type=int, default=5000, help="pods that find no room in the other zone")
     parser.add_argument("--nodes", type=int, default=20, help="nodes of a zone")
     given = parser.parse_args(arguments)
+    tune_garbage_collector()
     phases = anyio.run(partial(measure, given.samples, given.flood, given.nodes, on_real=given.real))
     alone = phases["alone"]["p99_ms"]
     ratios = {phase: round(figures["p99_ms"] / alone, 3) for phase, figures in phases.items() if phase != "alone"}

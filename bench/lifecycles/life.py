@@ -50,6 +50,7 @@ def apart(jobs: int) -> dict[str, Any]:
 
 
 async def _life(jobs: int, *, apart: bool) -> dict[str, Any]:
+    tune_garbage_collector()
     requests = CountedRequests()
     nodes = -(-jobs * SIZE // NODE_CORES)
     with tempfile.TemporaryDirectory(prefix="volcanoio-bench-") as directory:

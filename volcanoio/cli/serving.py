@@ -21,6 +21,7 @@ from volcanoio.cli.componentflags import SchedulerFlags, set_up_logs
 from volcanoio.cli.connection import connected, found_connection, reporting_api_errors
 from volcanoio.cli.offline.state_source import text_of
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command, sole_error
+from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.hollow import HollowOptions, MissingPermissionsError, check_permissions, hollow_fleet
 from volcanoio.compose.live.reading import configuration_at, installed_configuration
 from volcanoio.compose.local import LocalCluster
@@ -79,6 +80,7 @@ async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
 
 def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
     """Start the cluster, print the ready line, and wait for SIGINT, SIGTERM or SIGHUP."""
+    tune_garbage_collector()
     web_port = given.pop("web_port") if given.pop("web") else None
     flags = SchedulerFlags.take(given)
     given |= {

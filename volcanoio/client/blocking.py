@@ -143,7 +143,8 @@ class Client(_Blocking[AsyncClient]):
     Without arguments it connects as kubectl does: by $KUBECONFIG, ~/.kube/config or the service account of its pod, and
     without these by the kubeconfig of a `volcanoio up` in this directory. With `local` it starts a cluster of its own
     in a thread, with simulated nodes unless LocalOptions say otherwise, and stops it when it is closed: by `close`, at
-    the end of a with statement, or with the program. Raises Unreachable without a usable kubeconfig.
+    the end of a with statement, or with the program. A program that has not configured structlog gets a configuration
+    that prints warnings and errors on stderr. Raises Unreachable without a usable kubeconfig.
     """
 
     def __init__(

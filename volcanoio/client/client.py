@@ -24,12 +24,9 @@ from volcanoio.model.batch import Job
 
 
 class AsyncClient:
-    """Client of a cluster, for coroutines of asyncio; `Client` is the same for other code.
+    """Client of a cluster, for coroutines of asyncio; `Client` is the same for other code, with the same arguments.
 
-    Without arguments it connects as kubectl does: by $KUBECONFIG, ~/.kube/config or the service account of its pod, and
-    without these by the kubeconfig of a `volcanoio up` in this directory. With `local` it starts a cluster of its own
-    in a thread, with simulated nodes unless LocalOptions say otherwise, and stops it when it is closed. It connects on
-    the first request. All errors are ClientErrors.
+    It connects on the first request. All errors are ClientErrors.
     """
 
     def __init__(

@@ -97,7 +97,10 @@ class ClusterConnection:
 
 
 def _limit_logs() -> None:
-    """Log warnings and errors to stderr, unless the program has configured structlog: its default prints everything."""
+    """Configure structlog for the whole process to print warnings and errors on stderr, unless it is configured.
+
+    Its default prints all levels on stdout, where the program's own output is.
+    """
     if not structlog.is_configured():
         level = structlog.make_filtering_bound_logger(logging.WARNING)
         structlog.configure(wrapper_class=level, logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))

@@ -17,27 +17,25 @@ from volcanoio.client.connection import ClusterConnection
 from volcanoio.client.errors import ClientError
 from volcanoio.compose.eta import HISTORY_SECONDS, MOST_JOBS, Eta, estimate
 from volcanoio.compose.live.conditions import waiting_by_conditions
+from volcanoio.compose.live.explaining import explain_running
 from volcanoio.compose.live.reading import MissingRightsError, cluster_state, installed_configuration, jobs_of
-from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError, scheduler_of
+from volcanoio.compose.live.running_scheduler import SchedulerUnavailableError, scheduler_of
 from volcanoio.compose.simulate import SimulateOptions, Simulator
-from volcanoio.compose.state_files import State, StateError, read_configuration, read_state
-from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, explain, with_remedies_in
+from volcanoio.compose.state_files import State
+from volcanoio.compose.why import CONDITIONS, JobAnswer, explain
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.model import names
-from volcanoio.model.batch import Job
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.accounting.history_store import HistoryError, Selection, read_history
 from volcanoio.runtime.loading.registry import PluginError
 
 _NOT_DECIDED_HERE = (MissingRightsError, ConfigurationError, PluginError)
 """Errors after which no cycle can be run here: objects may not be listed, or plugins of the scheduler are missing."""
-
-
 _GROUP_READS, _GROUP_PAUSE = 10, 0.3
-"""How often the PodGroup of a job that was just submitted is looked for, and seconds between two looks."""
+"""Number of reads in which the PodGroup of a job that was just submitted has to appear, and seconds between two."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +43,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
     `code` is one of docs/reason-codes.md, "" for a job that does not wait. `position` counts from 1 in its queue, after
     the jobs `ahead`; 0 if it is not known. `remedies` were each tried on a copy of the cluster. `answer` has all
-    evidence. `source` is scheduler, cycle or conditions, in order of what they know.
+    evidence. `source` is scheduler, cycle or conditions: the first is the most complete one.
     """
 
     job: str
@@ -106,7 +104,9 @@ async def _answer(
         )
         async with reach as scheduler:
             jobs = await jobs_of(client, namespace) if with_remedies else None
-            return await _ask(scheduler, target, namespace, jobs)
+            answer = await explain_running(scheduler, target, namespace, jobs=jobs)
+            assert isinstance(answer, JobAnswer)  # it was asked about a job
+            return answer
     except SchedulerUnavailableError:
         pass
     try:
@@ -118,31 +118,6 @@ async def _answer(
     )
     assert isinstance(answer, JobAnswer)  # it was asked about a job
     return answer
-
-
-async def _ask(scheduler: RunningScheduler, target: str, namespace: str, jobs: list[Job] | None) -> JobAnswer:
-    """Return the answer of the running scheduler.
-
-    With the Jobs of the namespace, remedies are searched for here, on a snapshot of its state.
-    """
-    waiting = (await scheduler.why(target, namespace)).waiting
-    assert waiting is not None  # it was asked about a job
-    answer = JobAnswer.of(waiting, SCHEDULER)
-    if answer.diagnosis is None or jobs is None:
-        return answer
-    return await anyio.to_thread.run_sync(_with_remedies, answer, await scheduler.snapshot(), jobs)
-
-
-def _with_remedies(answer: JobAnswer, snapshot: bytes, jobs: list[Job]) -> JobAnswer:
-    """Return the answer with what would help, as far as the scheduler can be rebuilt here."""
-    files = [("the running scheduler", snapshot)]
-    try:
-        simulator = Simulator(SimulateOptions(files=files, configuration=read_configuration(files)))
-        state = read_state(files, simulator.reads)
-    except (StateError, *_NOT_DECIDED_HERE):
-        return answer
-    state.jobs = jobs
-    return with_remedies_in(answer, simulator, state)
 
 
 async def read_cluster(client: KubeClient, also: Collection[Kind] = ()) -> tuple[Simulator, State]:

@@ -144,10 +144,9 @@ class AsyncJob:
     ) -> Status:
         """Wait until it is in a phase, by default one in which it stays; cancelling the wait leaves the job running.
 
-        `until` is a phase such as "Running", or "Placed" (it left Pending) or "Finished". After `timeout` seconds it
-        raises Timeout, or Unschedulable if the job was not placed; so it does if the job is not placed after
-        `start_timeout` seconds. It raises JobFailed when the job has ended and will not come into that phase; a job
-        that is suspended meanwhile counts as ended.
+        `until` is a phase such as "Running", or "Placed" (it left Pending) or "Finished". Raises Timeout after
+        `timeout` seconds, Unschedulable if it is not placed by then or after `start_timeout` seconds, and JobFailed
+        when it has ended and will not reach that phase; a job that is suspended meanwhile counts as ended.
         `progress` draws a bar: by default in terminals and notebooks.
         """
         goal = _goal(until)
@@ -174,7 +173,7 @@ class AsyncJob:
 
     @contextmanager
     def _noting_interruptions(self) -> Iterator[None]:
-        """Add to a cancellation, as Ctrl-C is one, that the job keeps running."""
+        """Add a note that the job keeps running to a cancellation, such as that by Ctrl-C."""
         try:
             yield
         except anyio.get_cancelled_exc_class() as error:

@@ -97,7 +97,7 @@ class _Lines:
         self._last = ("", "")
 
     def show(self, job: Job, note: str) -> None:
-        """Print a line if something else is to be said than last."""
+        """Print a line if the phase or the reason has changed."""
         if (now := (job.status.state.phase, note)) != self._last:
             self._last = now
             print(progress_text(job, note, time.monotonic() - self._began), file=sys.stderr, flush=True)  # noqa: T201

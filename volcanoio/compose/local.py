@@ -24,7 +24,6 @@ from anyio.abc import TaskStatus
 from volcanoio.bus.event_bus import EventBus
 from volcanoio.compose.controllers import ControllerManager, WorkloadControllers
 from volcanoio.compose.definitions import crd_manifests
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local_settings import admission_settings, controller_settings, scheduler_settings
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.compose.scheduler import SchedulerProcess
@@ -135,7 +134,6 @@ class LocalCluster:
                 raise
 
     async def _start(self, stack: AsyncExitStack) -> None:
-        tune_garbage_collector()
         options = self.options
         shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
         registry = discover(

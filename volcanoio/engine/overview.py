@@ -219,9 +219,9 @@ class Overview:
         """Return the keys of the pods on a node that have not ended."""
         return self._pods_on.get(node, {}).values()
 
-    def job_of(self, namespace: str, name: str) -> JobRow | None:
-        """Return the row of a Job, or of a PodGroup of that name without Job."""
-        return self._jobs.get(f"{namespace}/{name}") or self._jobs.get(f"{namespace}/pg/{name}")
+    def job(self, key: str) -> JobRow | None:
+        """Return the row of a Job, or of a PodGroup without Job, by the key that it has in `Changes`."""
+        return self._jobs.get(key)
 
     # -- Jobs and PodGroups
 

@@ -180,7 +180,7 @@ class Page:
         return response
 
     def _check_origin(self, request: web.Request) -> None:
-        """Raise a problem for requests under a foreign name or of other sites."""
+        """Raise _RefusedError for requests under a foreign name or of other sites."""
         try:
             host = urlsplit(f"//{request.host}").hostname or ""
         except ValueError:
@@ -197,7 +197,7 @@ class Page:
             raise _RefusedError(403, "requests of other sites are refused; open the page itself")
 
     async def _viewer(self, request: web.Request) -> Viewer:
-        """Return the user of a request. Raises a problem for none."""
+        """Return the user of a request. Raises _RefusedError for none."""
         try:
             viewer = await self._viewers.find(request.headers.get("Authorization", ""))
         except TooManyViewersError as error:
@@ -213,7 +213,7 @@ class Page:
         return viewer
 
     async def _acting_viewer(self, request: web.Request) -> Viewer:
-        """Return the user of an action. Raises a problem for a request that the page did not make."""
+        """Return the user of an action. Raises _RefusedError for a request that the page did not make."""
         viewer = await self._viewer(request)
         if request.headers.get(CSRF_HEADER, "") != viewer.csrf:
             raise _RefusedError(403, f"the header {CSRF_HEADER} is missing or old; reload the page")
@@ -388,7 +388,7 @@ class Page:
         )
 
     async def _check_past(self, request: web.Request) -> None:
-        """Raise for users who may not list all pods: a journal does not say who may see what."""
+        """Raise _RefusedError for users who may not list all pods: a journal contains no access rights."""
         viewer = await self._viewer(request)
         if not await viewer.may("list", kinds.POD):
             raise _RefusedError(403, "the past is shown to users who may list the pods of all namespaces")

@@ -1,7 +1,7 @@
 """What the page reads when a user opens a job, a queue or a node: pods, events, logs, manifests and reasons; the past.
 
 Pods come from the user's feed, everything else from the API server, with the user's credentials. The past comes from a
-journal, which does not say who may see what: the page shows it to users who may list the pods of all namespaces.
+journal, which contains no access rights: the page shows it to users who may list the pods of all namespaces.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,8 @@ from volcanoio.compose.journals.live_timeline import belongs_to, read_timeline
 from volcanoio.compose.journals.states import PastStates
 from volcanoio.compose.journals.timeline import grouped
 from volcanoio.compose.live.conditions import waiting_by_conditions
+from volcanoio.compose.live.explaining import explain_running
+from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError
 from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.compose.state_files import State
 from volcanoio.compose.why import CONDITIONS, JobAnswer, explain
@@ -36,7 +38,7 @@ from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import ContainerStatus, Pod
 from volcanoio.model.kinds import Kind
-from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.scheduling import Queue
 from volcanoio.model.times import epoch_or_none
 from volcanoio.web.actions import Offer, job_offers, queue_offers
 from volcanoio.web.feed import Feed
@@ -49,6 +51,7 @@ MANIFESTS = {kind.kind.lower(): kind for kind in (kinds.JOB, kinds.POD_GROUP, ki
 """Kinds whose manifests the page shows."""
 _WHY = anyio.CapacityLimiter(1)
 """Explaining takes one core for seconds on a large cluster: one at a time."""
+_CYCLE_NOTE = "decided by a scheduling cycle that this page's server ran; the running scheduler was not asked"
 
 
 class BadInputError(ValueError):
@@ -84,7 +87,6 @@ class EventView(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True
     reason: str = ""
     message: str = ""
     count: int = 1
-    source: str = ""
 
 
 class TaskView(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
@@ -104,27 +106,21 @@ class JobDetails(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=Tru
     phases: list[tuple[str, float | None]] = []
     retries: int = 0
     max_retry: int = 0
-    ttl: int | None = None
-    running_estimate: str = ""
-    conditions: list[tuple[str, str, str, float | None]] = []
     may: dict[str, Offer] = {}
+
+
+def _row_key(kind: str, namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if kind == kinds.JOB.kind else f"{namespace}/pg/{name}"
 
 
 async def job_details(viewer: Viewer, feed: Feed, namespace: str, name: str, kind: str) -> JobDetails:
     """Return a job's pods, phases and actions. Raises ApiError, TransportError."""
-    key = f"{namespace}/{name}" if kind == kinds.JOB.kind else f"{namespace}/pg/{name}"
+    key = _row_key(kind, namespace, name)
     pods = feed.objects.get(kinds.POD, {})
     views = [pod_view(pod) for pod in map(pods.get, feed.overview.pods_of(key)) if isinstance(pod, Pod)]
     details = JobDetails(pods=sorted(views, key=lambda pod: (pod.task, _number(pod.index), pod.name)))
-    row = feed.overview.job_of(namespace, name)
-    group = feed.objects.get(kinds.POD_GROUP, {}).get(f"{namespace}/{row.group}") if row is not None else None
-    if isinstance(group, PodGroup):
-        details.conditions = [
-            (one.type, one.reason, one.message, epoch_or_none(one.last_transition_time))
-            for one in group.status.conditions
-        ]
     if kind != kinds.JOB.kind:
-        if row is None:
+        if feed.overview.job(key) is None:
             await viewer.client.get(kinds.POD_GROUP, name, namespace)  # raises what is wrong
         return details
     job = await viewer.client.get(kinds.JOB, name, namespace)
@@ -137,7 +133,6 @@ async def job_details(viewer: Viewer, feed: Feed, namespace: str, name: str, kin
     ]
     details.phases = [(one.status, epoch_or_none(one.last_transition_time)) for one in job.status.conditions]
     details.retries, details.max_retry = job.status.retry_count, job.spec.max_retry
-    details.ttl, details.running_estimate = job.spec.ttl_seconds_after_finished, job.spec.running_estimate or ""
     details.may = await job_offers(viewer, job)
     return details
 
@@ -220,8 +215,8 @@ async def queue_details(viewer: Viewer, name: str) -> dict[str, Offer]:
 
 async def events(client: Client, feed: Feed, namespace: str, name: str, kind: str) -> list[EventView]:
     """Return the Events about a job, its PodGroup and its pods, newest last. Raises ApiError, TransportError."""
-    row = feed.overview.job_of(namespace, name)
-    key = f"{namespace}/{name}" if kind == kinds.JOB.kind else f"{namespace}/pg/{name}"
+    key = _row_key(kind, namespace, name)
+    row = feed.overview.job(key)
     pods = {one.rpartition("/")[2] for one in feed.overview.pods_of(key)}
     wanted = [(kinds.JOB.kind, name)] if kind == kinds.JOB.kind else []
     if row is not None and row.group:
@@ -261,7 +256,6 @@ def event_view(event: Manifest) -> EventView:
         reason=str(event.get("reason", "")),
         message=str(event.get("message", "")),
         count=int(series.get("count") or event.get("count") or 1),
-        source=str((event.get("source") or {}).get("component") or event.get("reportingComponent") or ""),
     )
 
 
@@ -340,7 +334,10 @@ async def followed_log(client: Client, log: LogRequest) -> AsyncIterator[AsyncIt
 
 
 class WhyView(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """An answer of `why`, with the meaning of its code; `notes` limit it. Without `answer` it cannot be explained."""
+    """An answer of `why` with the meaning of its code; `notes` name its source and its limits.
+
+    Without `answer` it cannot be explained.
+    """
 
     answer: JobAnswer | QueueAnswer | None = None
     meaning: str = ""
@@ -351,7 +348,7 @@ Configure: TypeAlias = Callable[[Client], Awaitable[tuple[str | None, list[str]]
 
 
 class Explainer:
-    """Explains why something waits, by the scheduling engine, on the objects that a user may read.
+    """Explains why something waits: by the running scheduler where it answers at the API server, else by a cycle here.
 
     `options` are the scheduler's; `configuration` returns the one in force (None: the default) and notes on it, `now`
     the cluster's time.
@@ -373,18 +370,25 @@ class Explainer:
             if target.startswith("queue/"):
                 return WhyView(notes=notes)
             found = await waiting_by_conditions(viewer.client, target, namespace)
-            known = JobAnswer(
-                target=found.target, phase=found.phase, diagnosis=found.diagnosis, source=CONDITIONS, is_complete=False
-            )
-            return _with_meaning(known, notes)
+            return _with_meaning(JobAnswer.of(found, CONDITIONS), notes)
+        jobs = [job for job in feed.objects.get(kinds.JOB, {}).values() if isinstance(job, Job)]
+        try:
+            scheduler = RunningScheduler(viewer.client.transport)
+            async with _WHY if remedies else nullcontext():
+                answer = await explain_running(
+                    scheduler, target, namespace, jobs=jobs if remedies else None, options=self._options
+                )
+        except SchedulerUnavailableError:
+            pass
+        else:
+            return _with_meaning(answer, ["answered by the running scheduler"])
         text, notes = await self._configuration(viewer.client)
         options = replace(self._options, configuration=text, now=self._now())
         simulator = await anyio.to_thread.run_sync(Simulator, options)
         objects, more = await _objects(viewer.client, feed, simulator.reads)
-        jobs = [job for job in feed.objects.get(kinds.JOB, {}).values() if isinstance(job, Job)]
         work = partial(explain, simulator, State(objects=objects, jobs=jobs), target, namespace, with_remedies=remedies)
         answer = await anyio.to_thread.run_sync(work, limiter=_WHY)
-        return _with_meaning(answer, [*notes, *more])
+        return _with_meaning(answer, [_CYCLE_NOTE, *notes, *more])
 
 
 def _with_meaning(answer: JobAnswer | QueueAnswer, notes: list[str]) -> WhyView:

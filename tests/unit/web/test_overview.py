@@ -135,7 +135,8 @@ def test_a_pod_group_without_job_has_a_row_of_its_own() -> None:
     made = overview(early, seen(kinds.POD_GROUP, group("", name="lonely")))
     row = shown(made).jobs["ns/pg/lonely"]
     assert (row.kind, row.name, row.pending, row.replicas) == ("PodGroup", "lonely", 1, 2)
-    assert made.job_of("ns", "lonely") is row
+    assert made.job("ns/pg/lonely") is row
+    assert made.job("ns/lonely") is None  # it is no Job of that name
 
 
 def test_what_is_admitted_and_not_placed_is_inqueue() -> None:

@@ -104,7 +104,7 @@ document.getElementById("find")?.addEventListener("submit", (event) => {
   field.value = "";
 });
 
-/** Tell the user something, also those that do not see it. @param {string} text @param {boolean} [bad] */
+/** Show a notice, which screen readers announce. @param {string} text @param {boolean} [bad] */
 function notify(text, bad = false) {
   const notice = h("p", { class: `notice ${bad ? "bad" : "good"}` }, text,
     h("button", { type: "button", class: "plain", "aria-label": "Dismiss", onclick: () => notice.remove() }, "×"));

@@ -16,8 +16,8 @@ import { offerButtons } from "./queues.js";
  * @property {number} [created] @property {number} [scheduled] @property {number} [started] @property {number} [finished]
  * @property {number} [exitCode] @property {number} [restarts] @property {boolean} [terminating]
  */
-/** @typedef {{pods: PodView[], tasks?: {name: string, replicas: number, minAvailable?: number, images?: string[]}[], phases?: [string, number|null][], retries?: number, maxRetry?: number, ttl?: number, runningEstimate?: string, conditions?: [string, string, string, number|null][], may?: Record<string, [boolean, string]>}} Details */
-/** @typedef {{at: number|null, object: string, type?: string, reason?: string, message?: string, count?: number, source?: string}} EventView */
+/** @typedef {{pods: PodView[], tasks?: {name: string, replicas: number, minAvailable?: number, images?: string[]}[], phases?: [string, number|null][], retries?: number, maxRetry?: number, may?: Record<string, [boolean, string]>}} Details */
+/** @typedef {{at: number|null, object: string, type?: string, reason?: string, message?: string, count?: number}} EventView */
 
 const MOST_BARS = 200;
 const QUESTIONS = {
@@ -309,9 +309,9 @@ function drawWhy(place, found) {
     fill(place,
       h("p", { class: "message" }, h("strong", {}, `It waits at ${waits.stage}: ${waits.code}. `), found.meaning ? `${found.meaning}. ` : "", waits.message),
       h("dl", { class: "facts" }, [
-        ["Pods", `${waits.min_available ?? waits.minAvailable ?? 0} needed together, ${waits.ready ?? 0} placed, ${waits.pending ?? 0} pending`],
+        ["Pods", `${waits.minAvailable ?? 0} needed together, ${waits.ready ?? 0} placed, ${waits.pending ?? 0} pending`],
         ["Place in the queue", waits.position ? `number ${waits.position} in ${waits.queue}` : "–"],
-        ["Ahead", (waits.ahead ?? []).join(", ") || "nobody"],
+        ["Ahead", (waits.ahead ?? []).join(", ") || "none"],
       ].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
       (waits.nodes ?? []).length ? table("Nodes by reason", ["Reason", "Nodes"], waits.nodes.map((/** @type {any} */ each) => [each.reason, each.nodes]), { numeric: [1] }) : null,
       (waits.nearest ?? []).length ? table("Nearest nodes", ["Node", "Short of", "Missing", "A pod requests", "Free"], waits.nearest.map((/** @type {any} */ each) => [each.node, each.resource, each.missing, each.requested, each.free])) : null,
