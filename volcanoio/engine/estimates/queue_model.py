@@ -25,7 +25,7 @@ TICK = 0.5
 """Seconds within which what ends is freed together; further ahead, one hundredth of the time until then."""
 _GROWTH = 0.01
 MOST_STEPS = 5000
-"""Tries of one simulation; what has not started by then starts later than was simulated."""
+"""Moments of one simulation at which waiting groups are tried; the start of groups that still wait then is unknown."""
 GOLDEN = 0.6180339887498949
 """Its multiples, without their whole parts, are spread evenly from 0 to 1."""
 MOST_DAYS = 30.0
