@@ -5,13 +5,14 @@ commit). A disk that fails or falls behind turns the journal off with an error i
 A segment is a file of JSON lines that begins with the configuration in force and the number of its first event, so that
 a missing segment is noticed.
 
-`read_runs` reads a directory back, one `Run` for each start of the process; `compare` finds the first difference
-between the recorded decisions and those of a replay.
+`read_runs` reads a directory back, one `Run` for each start of the process; `compare_decisions` finds the first
+difference between the recorded decisions and those of a replay.
 """
 
 import os
 import re
 import threading
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -368,6 +369,26 @@ def cause_chain(cause: int, events: Mapping[int, Event]) -> tuple[Event, ...]:
         found.append(event)
         cause = event.cause if event.cause < cause else 0
     return tuple(reversed(found))
+
+
+class Causes:
+    """The causes of all events of a run, by seq, for chains of events that are not kept in memory."""
+
+    def __init__(self) -> None:
+        self._causes = array("q")
+
+    def add(self, seq: int, cause: int) -> None:
+        """Add an event."""
+        self._causes.extend([0] * (seq + 1 - len(self._causes)))
+        self._causes[seq] = cause
+
+    def chain(self, seq: int) -> list[int]:
+        """Return the seqs of the events that led to an event, the external one first, and of the event itself."""
+        chain: list[int] = []
+        while 0 < seq < len(self._causes):
+            chain.append(seq)
+            seq = cause if (cause := self._causes[seq]) < seq else 0
+        return chain[::-1]
 
 
 def _comparable(decided: Decided) -> Any:

@@ -100,7 +100,7 @@ async def cluster_of(target: Target) -> AsyncIterator[Cluster]:
     transport = HttpTransport(connection, warn=_print_warning)
     try:
         with reporting_api_errors():
-            yield Cluster(Client(transport), namespace, target=target)
+            yield Cluster(Client(transport), namespace, transport.now, target)
     finally:
         await transport.aclose()
 

@@ -81,7 +81,7 @@ async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
 def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
     """Start the cluster, print the ready line, and wait for SIGINT, SIGTERM or SIGHUP."""
     tune_garbage_collector()
-    web_port = given.pop("web_port") if given.pop("web") else None
+    has_page, web_port = given.pop("web"), given.pop("web_port")
     flags = SchedulerFlags.take(given)
     given |= {
         "default_queue": flags.default_queue,
@@ -94,7 +94,7 @@ def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -
         print(f"note: {note}", file=sys.stderr)
     if options.run:
         print(_RUN_WARNING.format(user=getpass.getuser()), file=sys.stderr)
-    return anyio.run(_up, options, web_port)
+    return anyio.run(_up, options, web_port if has_page else None)
 
 
 async def _up(options: LocalOptions, web_port: int | None) -> int:

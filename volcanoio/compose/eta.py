@@ -15,17 +15,16 @@ from volcanoio.compose.simulate import Simulator
 from volcanoio.compose.state_files import State
 from volcanoio.compose.why import builder, last_of
 from volcanoio.engine.accounting.finished_jobs import FinishedJob, owner_of
-from volcanoio.engine.estimates.intervals import Interval, interval_of
+from volcanoio.engine.estimates.intervals import interval_of
 from volcanoio.engine.estimates.observed_state import Observation, observe
 from volcanoio.engine.estimates.past_questions import PastJobs, learn
 from volcanoio.engine.estimates.queue_model import SAMPLES
 from volcanoio.engine.estimates.run_times import RunTime, RunTimes
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError, find, parse_target
-from volcanoio.engine.scheduling.offline.offline import Offline
-from volcanoio.engine.scheduling.session.cycle import run_cycle
+from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, diagnose_job
 from volcanoio.engine.scheduling.session.session import CycleSession
-from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job
@@ -45,7 +44,8 @@ class Eta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     None is later than was simulated (30 days, or 5,000 changes of the cluster). A job that `waits` is `position` among
     the waiting jobs of its queue. `run_time` is the median for its pods in seconds, from `run_time_source`.
-    `past_answers` calibrated the interval; without any it is that of the simulation, widened by a guess.
+    `past_answers` calibrated the interval; without any it is that of the simulation, widened by a guess. `obstacle` is
+    why a job cannot start however many others end, "" for one that can; its times are None.
     """
 
     target: str
@@ -61,6 +61,11 @@ class Eta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     run_time_jobs: int = 0
     simulations: int = 0
     past_answers: int = 0
+    obstacle: str = ""
+
+
+_OBSTACLES = (codes.POD_GROUP_NOT_FOUND, codes.QUEUE_NOT_FOUND, codes.SCHEDULING_GATED)
+"""Codes of jobs that the end of other jobs does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +96,10 @@ def estimate(simulator: Simulator, state: State, history: Sequence[FinishedJob],
     if simulator.options.now is None:
         simulator.now = max(simulator.now, _latest(state.objects, history))
     offline = builder(simulator, state)(state.objects)
-    found = last_of(find(offline.state, offline.pod, *parse_target(target), namespace)).job
-    if found is None:
+    info = last_of(find(offline.state, offline.pod, *parse_target(target), namespace)).job
+    if info is None:
         raise UnknownTargetError(f"{target} is not a job; give the name of a Job or PodGroup")
-    key = found.key
+    key = info.key
     history = [job for job in history if job.finished <= offline.now]
     known = _Known(
         RunTimes(sorted(history, key=lambda job: job.finished)),
@@ -102,23 +107,26 @@ def estimate(simulator: Simulator, state: State, history: Sequence[FinishedJob],
         {job.metadata.key: job for job in state.jobs},
     )
     now = offline.now
-    observed = _observation(offline, known)
+    observed, diagnosis = offline.ask(lambda session: _read(session, info, known))
     if key not in observed.jobs:
+        if diagnosis is not None and diagnosis.code in _OBSTACLES:
+            return Eta(target=key, at=now, waits=True, p10=None, p50=None, p90=None, obstacle=diagnosis.message)
         return Eta(target=key, at=now, waits=False)
     at, model = observed.jobs.index(key), observed.model
     past = PastJobs(history, observed.resources, observed.nodes)
     starts = model.starts(past.futures(now, known.times))
     calibration = learn(past, model, now)
     interval = calibration.apply(interval_of(starts[:, at]))
-    group, info = model.waiting[at], offline.state.ledger.jobs[key]
-    run_time = known.run_time_of(info)
+    group, run_time = model.waiting[at], known.run_time_of(info)
     return Eta(
         target=key,
         at=now,
         waits=True,
         queue=group.queue,
         position=1 + sum(each.queue == group.queue and each.minimum > 0 for each in model.waiting[:at]),
-        **_seconds(interval),
+        p10=_finite(interval.p10),
+        p50=_finite(interval.p50),
+        p90=_finite(interval.p90),
         run_time=float(np.median(run_time.seconds)),
         run_time_source=run_time.source.value,
         run_time_jobs=run_time.jobs,
@@ -136,21 +144,13 @@ def _latest(objects: Sequence[ApiObject], history: Sequence[FinishedJob]) -> flo
     )
 
 
-def _seconds(interval: Interval) -> dict[str, float | None]:
-    return {name: each if np.isfinite(each := getattr(interval, name)) else None for name in ("p10", "p50", "p90")}
+def _finite(seconds: float) -> float | None:
+    return seconds if np.isfinite(seconds) else None
 
 
-def _observation(offline: Offline, known: _Known) -> Observation:
-    """Return what one cycle leaves waiting; its decisions are undone."""
-    found: list[Observation] = []
-
-    def read(session: CycleSession) -> None:
-        found.append(observe(session, known.run_time_of))
-
-    opening = CycleOpened(cycle=1, upto=0, seed=offline.seed, at=offline.now, period=offline.period)
-    for _ in run_cycle(offline.state, offline.profile, opening, inspect=read):
-        pass
-    return found[0]
+def _read(session: CycleSession, job: JobInfo, known: _Known) -> tuple[Observation, Diagnosis | None]:
+    """Return what a cycle leaves waiting, and why this job waits."""
+    return observe(session, known.run_time_of), last_of(diagnose_job(session, job, position=(0, ())))
 
 
 def _job_name(group: PodGroup) -> str:

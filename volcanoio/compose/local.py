@@ -194,6 +194,7 @@ class LocalCluster:
                 identity=identify(),
                 account=api.tokens.user,
                 traffic=api.traffic,
+                now=self.clock.now,
             )
         )
         self.server = bound.url

@@ -7,9 +7,12 @@ import io
 import os
 import re
 import ssl
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Unpack
 from urllib.parse import quote, urlencode
 
@@ -110,9 +113,19 @@ class HttpTransport:
         self._connections = connections
         self._timeout = timeout
         self._warn = warn
+        self._dated: tuple[str, float] | None = None
+        """Date of the last answer, and the monotonic time at which it arrived."""
         self._pools: _Pools | None = None
         self._retired: _Pools | None = None
         """Connections with the last client certificate but one, on which requests may still be open."""
+
+    def now(self) -> datetime:
+        """Return the server's time by its last answer, to a second; the machine's if none had a Date."""
+        if self._dated is not None:
+            text, arrived = self._dated
+            with suppress(ValueError):
+                return parsedate_to_datetime(text) + timedelta(seconds=time.monotonic() - arrived)
+        return datetime.now(UTC)
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """Send one request and return its whole answer; raises TransportError if there is none within `timeout`."""
@@ -186,7 +199,7 @@ class HttpTransport:
     async def _send(self, asked: _HttpRequest, pools: _Pools, authorization: str) -> aiohttp.ClientResponse:
         data = io.BytesIO(asked.body) if len(asked.body) > _LARGE else asked.body or None
         session = pools.streams if asked.is_stream else pools.requests
-        return await session.request(
+        answer = await session.request(
             asked.method,
             asked.url,
             data=data,
@@ -195,6 +208,9 @@ class HttpTransport:
             allow_redirects=False,
             server_hostname=self._connection.server_name or None,
         )
+        if date := answer.headers.get("Date"):
+            self._dated = date, time.monotonic()
+        return answer
 
     async def _current_pools(self, *, recheck: bool = False) -> _Pools:
         """Return the connections to use, other ones after certificates have changed."""

@@ -51,6 +51,14 @@ class Echo:
             self.stream_closed.set()
 
 
+async def test_answers_and_streams_have_the_time_of_the_server() -> None:
+    api = Echo()
+    async with serve(api, now=lambda: 2_124_792_000.0) as bound, aiohttp.ClientSession() as session:
+        for path in ("/api/v1/pods", "/stream"):
+            async with session.get(f"{bound.url}{path}") as response:
+                assert response.headers["Date"] == "Fri, 01 May 2037 12:00:00 GMT"
+
+
 async def test_a_request_arrives_whole_and_warnings_go_back() -> None:
     api = Echo()
     async with serve(api) as bound, aiohttp.ClientSession() as session:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.accounting.histories import START, finished
+from volcanoio.cli.offline.eta import eta_text
 from volcanoio.compose.eta import Eta, estimate
 from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.compose.state_files import read_state
@@ -109,6 +110,36 @@ def test_without_history_the_answer_says_so() -> None:
 @pytest.mark.parametrize("target", ["train-90", "job/train-90", "train-90-pg"])
 def test_a_job_that_runs_does_not_wait(target: str) -> None:
     assert eta(target, RUNS, history=[]) == Eta(target="ml/train-90-pg", at=NOW, waits=False)
+
+
+def gated(name: str, created: float) -> list[dict[str, Any]]:
+    """Return a job whose pods wait until another program removes their scheduling gate."""
+    made = job(name, created)
+    for pod in made[2:]:
+        pod["spec"]["schedulingGates"] = [{"name": "example.com/licence"}]
+    return made
+
+
+def test_a_job_whose_queue_does_not_exist_cannot_start() -> None:
+    lost = job("lost", NOW - 50)
+    lost[1]["spec"]["queue"] = "reserch"
+    found = eta("lost", RUNS, lost, history=past(30, 300.0))
+    assert (found.waits, found.p10, found.p50, found.p90) == (True, None, None, None)
+    assert found.obstacle == 'queue "reserch" does not exist; create it, or name another in spec.queue'
+    assert eta_text(found) == (f"ml/lost-pg cannot start: {found.obstacle}; see volcanoio why podgroup/lost-pg -n ml")
+
+
+def test_a_job_whose_pods_are_gated_cannot_start() -> None:
+    found = eta("gated", gated("gated", NOW - 50), history=past(30, 300.0))
+    assert (found.waits, found.p50) == (True, None)
+    assert found.obstacle == "its pods have the scheduling gates example.com/licence"
+
+
+def test_a_gated_job_takes_no_room_from_those_behind_it() -> None:
+    found = eta("train-91", RUNS, gated("gated", NOW - 150), job("train-91", NOW - 50), history=past(30, 300.0))
+    assert found.position == 1
+    assert found.p50 is not None
+    assert found.p50 < 300
 
 
 def test_a_job_that_fits_no_node_starts_later_than_is_known() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
@@ -45,6 +46,16 @@ async def transport_to(
             yield transport
         finally:
             await transport.aclose()
+
+
+async def test_the_time_is_that_of_the_server() -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(headers={"Date": "Fri, 01 May 2037 12:00:00 GMT"})
+
+    async with transport_to(handler) as transport:
+        assert transport.now().year < 2037
+        await transport.request("GET", "/version")
+        assert timedelta() <= transport.now() - datetime(2037, 5, 1, 12, tzinfo=UTC) < timedelta(hours=1)
 
 
 async def test_a_request_is_sent_complete_and_any_status_is_a_response() -> None:

@@ -65,6 +65,9 @@ def _bytes(file: Path) -> bytes:
 
 def eta_text(answer: Eta) -> str:
     """Return an answer as lines for people."""
+    if answer.obstacle:
+        namespace, _, name = answer.target.partition("/")
+        return f"{answer.target} cannot start: {answer.obstacle}; see volcanoio why podgroup/{name} -n {namespace}"
     if not answer.waits:
         return f"{answer.target} does not wait for others: it runs, has ended, or a scheduling cycle places it now."
     first = f"{answer.target} waits, number {answer.position} of queue {answer.queue}"

@@ -6,7 +6,6 @@ needed: their results are in the events.
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanoio.bus.journal import (
+    Causes,
     Difference,
     Run,
     RunHeader,
@@ -182,12 +182,12 @@ def _first_difference(run: Run, pairs: Iterable[Pair]) -> Difference | None:
 
 
 class _Chains:
-    """The causes of all events of a run, by which chains are read from the journal after it was replayed."""
+    """Adds the chains of causes to the differences of a run, once it was replayed, by reading its journal again."""
 
     def __init__(self, report: ReplayReport) -> None:
         self._report = report
         self._before = len(report.differences)
-        self._causes = array("q", [0])
+        self._causes = Causes()
 
     def watch(self, records: Iterator[Event | Decided], until: int | None) -> Iterator[Event | Decided]:
         """Pass on records up to an event."""
@@ -195,8 +195,7 @@ class _Chains:
             seq = record.seq if isinstance(record, Event) else record.cause
             if until is None or seq <= until:
                 if isinstance(record, Event):
-                    self._causes.extend([0] * (seq + 1 - len(self._causes)))
-                    self._causes[seq] = record.cause
+                    self._causes.add(seq, record.cause)
                 yield record
 
     def complete(self, directory: Path, codec: Codec, run: RunStream) -> None:
@@ -204,18 +203,11 @@ class _Chains:
         new = self._report.differences[self._before :]
         if not new:
             return
-        wanted = {seq for each in new for seq in self._chain(each.cause)}
+        wanted = {seq for each in new for seq in self._causes.chain(each.cause)}
         same = next(again for again in stream_runs(directory, codec) if again.opened == run.opened)
         events = {event.seq: event for event in same.records() if isinstance(event, Event) and event.seq in wanted}
         chained = [replace(each, chain=cause_chain(each.cause, events)) for each in new]
         self._report.differences[self._before :] = chained
-
-    def _chain(self, seq: int) -> list[int]:
-        chain: list[int] = []
-        while 0 < seq < len(self._causes):
-            chain.append(seq)
-            seq = self._causes[seq] if self._causes[seq] < seq else 0
-        return chain
 
 
 def _controller_pairs(

@@ -6,7 +6,6 @@ From a journal it is exact: every entry has the number of its event, its cycle a
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.bus.journal import JournalError, read_lines
+from volcanoio.bus.journal import Causes, JournalError, read_lines
 from volcanoio.bus.records import Codec, CodecError
 from volcanoio.bus.records import Decided as DecidedRecord
 from volcanoio.framework import decisions
@@ -385,21 +384,19 @@ def journal_timeline(directory: Path, name: str, namespace: str = "default") -> 
     )
 
 
-def _read_part(path: Path, process: str, fold: _JobFold, needle: bytes) -> list[array[int]]:
-    """Fold the lines that contain the job's name; return the cause of every event by its seq, for each start."""
+def _read_part(path: Path, process: str, fold: _JobFold, needle: bytes) -> list[Causes]:
+    """Fold the lines that contain the job's name; return the causes of all events, for each start of the process."""
     codec, decoder = Codec(lenient=True), msgspec.json.Decoder(_Line)
     at = _At(process)
-    causes: list[array[int]] = []
+    causes: list[Causes] = []
     for position, line in read_lines(path):
         try:
             head = decoder.decode(line)
             if head.record == "Opened" and (head.starts or not causes):
                 at.run += 1
-                causes.append(array("q"))
+                causes.append(Causes())
             if (event := head.event) is not None:
-                known = causes[-1]
-                known.extend([0] * (event.seq + 1 - len(known)))
-                known[event.seq] = event.cause
+                causes[-1].add(event.seq, event.cause)
             if needle not in line:
                 continue
             record: Any = codec.decode(line)
@@ -413,10 +410,10 @@ def _read_part(path: Path, process: str, fold: _JobFold, needle: bytes) -> list[
 
 
 def _with_causes(
-    parts: Mapping[str, Path], entries: Sequence[tuple[Entry, int]], causes: Mapping[str, list[array[int]]]
+    parts: Mapping[str, Path], entries: Sequence[tuple[Entry, int]], causes: Mapping[str, list[Causes]]
 ) -> tuple[Entry, ...]:
     """Return the entries with their chains of causes, which are read from the journal again."""
-    chains = [_chain(causes[entry.process][entry.run - 1], cause) for entry, cause in entries]
+    chains = [causes[entry.process][entry.run - 1].chain(cause) for entry, cause in entries]
     texts: dict[tuple[str, int, int], str] = {}
     for process, path in parts.items():
         wanted = {
@@ -432,14 +429,6 @@ def _with_causes(
         )
         for (entry, _), chain in zip(entries, chains, strict=True)
     )
-
-
-def _chain(causes: array[int], seq: int) -> list[int]:
-    chain: list[int] = []
-    while 0 < seq < len(causes):
-        chain.append(seq)
-        seq = causes[seq] if causes[seq] < seq else 0
-    return chain[::-1]
 
 
 def _event_texts(path: Path, wanted: set[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], str]]:

@@ -18,9 +18,9 @@ from volcanoio.engine.estimates.run_times import Floats
 LEVELS = (0.1, 0.5, 0.9)
 """Probabilities with which a start comes no later than p10, p50 and p90: 80 % are between the outer two."""
 OFFSET = 10.0
-"""Seconds that are added before ratios are taken: near zero, seconds count and not their ratio."""
+"""Seconds that are added to both times of a ratio: ratios of times near zero mean nothing."""
 LEAST_PAIRS = 20
-"""Pairs that a calibration needs."""
+"""Least number of pairs for a calibration."""
 
 
 class Interval(msgspec.Struct, frozen=True):

@@ -57,10 +57,16 @@ class _Reader:
         return Observation(model, tuple(job.key for job in ordered), self._resources, tuple(self._columns.names[:size]))
 
     def _waits(self, job: JobInfo) -> bool:
-        """Return whether pods of a job are pending, or do not exist yet."""
-        if job.pending:
+        """Return whether pods of a job are pending that may be scheduled, or do not exist yet."""
+        if self._pending(job):
             return True
         return not job.members and bool(job.min_resources) and job.phase in _BEFORE_PODS
+
+    def _pending(self, job: JobInfo) -> list[TaskInfo]:
+        """Return the pending pods of a job without those that wait until another program removes a gate."""
+        gates = self._session.state.queue_gates
+        tasks = job.pending.values()
+        return [task for task in tasks if not task.is_gated or (gates.is_enabled and gates.waits_for_queue(task))]
 
     def _amounts(self, shape: Shape) -> Floats:
         return self._vector(shape.requests)
@@ -92,7 +98,7 @@ class _Reader:
 
     def _waiting(self, job: JobInfo, place: int) -> WaitingGroup:
         """Return the pending pods of a job; those of several shapes count as the largest one of each resource."""
-        tasks = list(job.pending.values())
+        tasks = self._pending(job)
         shapes = {task.shape.id: task.shape for task in tasks}
         if tasks:
             request = np.max([self._amounts(shape) for shape in shapes.values()], axis=0)

@@ -23,9 +23,9 @@ FUTURES = 8
 MOST_ARRIVALS = 500
 """Jobs of such a sequence."""
 SHORTEST_WAIT = 2.0
-"""Seconds: a job that waited no longer did not wait for others."""
+"""A job that waited for at most this many seconds did not wait for others."""
 LEAST_KNOWN = 10
-"""Jobs that had finished before the first such moment, and jobs about which it is asked: fewer show nothing."""
+"""Least number of jobs that finished before the first moment, and of jobs asked about, for a calibration."""
 MOMENTS = 80
 """Past moments at which the model is asked."""
 _DAY = 86_400.0

@@ -27,12 +27,12 @@ POINTS = 64
 RESOLUTION = 1.0
 """Seconds to which times of API objects are rounded down."""
 _SOON = 0.1
-"""Seconds until a pod ends whose time is over."""
+"""Least remaining time of a running pod in seconds."""
 SHORTEST = 1.0
-"""Seconds that a pod runs at least."""
+"""Least run time of a pod in seconds."""
 _GUESSED = np.geomspace(60.0, 86_400.0, POINTS)
 _RATIOS = np.geomspace(0.5, 2.0, POINTS)
-"""What a run time may be of the little that is known."""
+"""Possible run times relative to a known one, where fewer than `LEAST` are known."""
 
 
 _Group: TypeAlias = tuple[str, ...]

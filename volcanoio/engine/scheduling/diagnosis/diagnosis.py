@@ -4,7 +4,7 @@ It reads what the cycle decided (`Attempts`, the rejections of plugins) and, for
 filters once more for all nodes. The session must be closed and not undone yet.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import groupby
 from operator import itemgetter
@@ -18,6 +18,7 @@ from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
+from volcanoio.engine.scheduling.session.context import ShapeFit
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, is_held_back, waiting_text
 from volcanoio.framework.scheduling.points import SortKey
@@ -166,16 +167,60 @@ def sentence(session: CycleSession, job: JobInfo) -> str:
     if stage in (Stage.GROUP, Stage.ENQUEUE):
         return ""
     if code == _NODES_UNAVAILABLE:
-        task = _example(job)
-        shape = -1 if task is None or job.attempts.outcomes else task.shape.base_id
-        if (found := session.node_codes.get(shape, "")) == "":
-            found = _at_nodes(session, job)[0]
-            if shape >= 0:
-                session.node_codes[shape] = found
-        code = _IN_SENTENCES.get(found, found)
+        code = _code_at_nodes(session, job)
+        code = _IN_SENTENCES.get(code, code)
     if code not in CODES or code == codes.NOT_TRIED:
         return ""
     return f"{code}: {CODES[code].meaning}"
+
+
+def _code_at_nodes(session: CycleSession, job: JobInfo) -> str:
+    """Return the code that `_at_nodes` returns, or InsufficientResource for any shortage, which is much faster.
+
+    The filters are asked once per shape and session: many jobs may be due for a condition at once.
+    """
+    task = _example(job)
+    errors = None if task is None else job.attempts.fit_errors.get(task.uid)
+    if task is None or errors is None or not errors.counts or not len(session.state.ledger.columns):
+        return _at_nodes(session, job)[0]
+    if (fit := session.shape_fits.get(task.shape.id)) is None:
+        fit = session.shape_fits[task.shape.id] = _shape_fit(session, task.shape)
+    if fit.code:
+        return fit.code
+    if not _still_fits(session, job, task.shape, fit.rows):
+        return codes.INSUFFICIENT
+    return _node_reasons(errors.counts)[0].code
+
+
+def _shape_fit(session: CycleSession, shape: Shape) -> ShapeFit:
+    usable = _large_enough(session, shape)
+    if not usable.any():
+        return ShapeFit(codes.LARGER_THAN_ANY_NODE, ())
+    masks = session.state.placer.rejections(shape)
+    if code := _rejection(masks, usable):
+        return ShapeFit(code, ())
+    columns, usable = session.state.ledger.columns, _passing(masks, usable)
+    for name, amount in shape.requests.items():
+        usable &= columns.block[Quantity.FUTURE, columns.resource(name), : len(columns)] >= amount
+    return ShapeFit("", np.flatnonzero(usable).tolist())
+
+
+def _still_fits(session: CycleSession, job: JobInfo, shape: Shape, rows: Sequence[int]) -> bool:
+    """Return whether one of these rows, which fit a pod, does so beside the pods that the attempt had placed."""
+    columns = session.state.ledger.columns
+    placed: dict[int, list[Shape]] = {}
+    for task, row in _placed(session, job):
+        placed.setdefault(row, []).append(task.shape)
+    for row in rows:
+        if (others := placed.get(row)) is None:
+            return True
+        free = columns.block[Quantity.FUTURE, :, row]
+        if all(
+            free[columns.resource(name)] - sum(other.requests.get(name, 0) for other in others) >= amount
+            for name, amount in shape.requests.items()
+        ):
+            return True
+    return False
 
 
 def _example(job: JobInfo) -> TaskInfo | None:
@@ -276,16 +321,10 @@ def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReaso
     masks = session.state.placer.rejections(task.shape)
     free = _free(session, job)
     counts = errors.counts if errors is not None else _counts(session, task.shape, masks, free)
-    nodes = tuple(
-        NodeReason(node_code(text), text, count)
-        for text, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-    )
-    eligible, large_enough = np.ones(len(columns), np.bool_), _large_enough(session, task.shape)
-    for _, mask in masks:
-        eligible &= ~mask
-    if large_enough.any() and not (eligible & large_enough).any():
-        text, _ = max(masks, key=lambda each: int(np.count_nonzero(each[1] & large_enough)))
-        return node_code(text), nodes, ()
+    nodes = _node_reasons(counts)
+    if code := _rejection(masks, _large_enough(session, task.shape)):
+        return code, nodes, ()
+    eligible = _passing(masks, np.ones(len(columns), np.bool_))
     missing = max(job.min_available - job.ready_count - job.schedulable_count, 1)
     code, nearest = _shortage(session, task.shape, free, eligible, missing)
     if not nearest and nodes:
@@ -293,16 +332,44 @@ def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReaso
     return code, nodes, nearest
 
 
+def _node_reasons(counts: Mapping[str, int]) -> tuple[NodeReason, ...]:
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return tuple(NodeReason(node_code(text), text, count) for text, count in ordered)
+
+
+def _rejection(masks: Sequence[tuple[str, Mask]], large_enough: Mask) -> str:
+    """Return the code of the filter that excludes most nodes that are large enough, "" if one is left or none is."""
+    if not large_enough.any() or _passing(masks, large_enough).any():
+        return ""
+    text, _ = max(masks, key=lambda each: int(np.count_nonzero(each[1] & large_enough)))
+    return node_code(text)
+
+
+def _passing(masks: Sequence[tuple[str, Mask]], nodes: Mask) -> Mask:
+    """Return those of the nodes that no filter excludes."""
+    passing = nodes.copy()
+    for _, mask in masks:
+        passing &= ~mask
+    return passing
+
+
 def _free(session: CycleSession, job: JobInfo) -> NDArray[np.int64]:
     """Return free amounts by resource and node, as they were when the attempt was given up: its pods had nodes then."""
     columns = session.state.ledger.columns
     free: NDArray[np.int64] = columns.block[Quantity.FUTURE][:, : len(columns)].copy()
-    for uid, (_, node) in job.attempts.outcomes.items():
-        task, row = job.members.get(uid), columns.rows.get(node)
-        if task is not None and row is not None and task.status is TaskStatus.PENDING:
-            for name, amount in task.shape.requests.items():
-                free[columns.resource(name), row] -= amount
+    for task, row in _placed(session, job):
+        for name, amount in task.shape.requests.items():
+            free[columns.resource(name), row] -= amount
     return free
+
+
+def _placed(session: CycleSession, job: JobInfo) -> Iterator[tuple[TaskInfo, int]]:
+    """Yield the pending tasks that had a node when the attempt was given up, with the row of the node."""
+    rows = session.state.ledger.columns.rows
+    for uid, (_, node) in job.attempts.outcomes.items():
+        task, row = job.members.get(uid), rows.get(node)
+        if task is not None and row is not None and task.status is TaskStatus.PENDING:
+            yield task, row
 
 
 def _counts(

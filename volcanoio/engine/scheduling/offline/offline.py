@@ -189,7 +189,7 @@ class Offline:
                 return result
 
     def inspect(self, session: CycleSession) -> None:
-        """Keep what is asked of a session that has closed."""
+        """Read the snapshot, and what `ask` was called for, from a session that has closed."""
         self.snapshot = cycle_snapshot(session)
         if self._reads is not None:
             self._has_read = self._reads(session)

@@ -39,9 +39,9 @@ class Goal(StrEnum):
 
 
 class GroupProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far a group got: `after` seconds and so many cycles it reached the goal, None if it did not.
+    """How far a group got: it reached the goal `after` so many seconds and `cycles`; None if it did not.
 
-    `code` and `message` are why it waits then.
+    Then `code` and `message` are why it waits.
     """
 
     target: str

@@ -160,6 +160,13 @@ class EvictedTask(NamedTuple):
     was_clean: bool
 
 
+class ShapeFit(NamedTuple):
+    """Why no node would fit a pod even if it were empty, "" if some would, and the rows of the nodes that fit it."""
+
+    code: str
+    rows: Sequence[int]
+
+
 class Savepoint(NamedTuple):
     """Lengths of the lists of an undo log at some moment."""
 
@@ -364,8 +371,8 @@ class SessionContext:
         return rfc3339(self.now)
 
     @cached_property
-    def node_codes(self) -> dict[int, str]:
-        """Codes of tasks that found no node, by shape, for the conditions of this session."""
+    def shape_fits(self) -> dict[int, ShapeFit]:
+        """Which nodes fit pods, by `Shape.id`, as the session closes."""
         return {}
 
     @property

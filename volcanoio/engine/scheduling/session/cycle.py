@@ -88,8 +88,8 @@ def run_cycle(
 
     Requires `state.is_ready`. Writes that Volcano repeats in every session are made at most once per object and
     `opening.period`. When the generator is closed early, or a plugin raises, decisions that were not sent in a
-    Checkpoint are undone. `inspect` is called with the session after its close, before it is undone; between the steps
-    that it returns other work may run.
+    Checkpoint are undone. `inspect` is called with the session after its close, before it is undone; other work
+    may run between the steps that it returns.
     """
     session = CycleSession(state, profile, opening, budget)
     try:

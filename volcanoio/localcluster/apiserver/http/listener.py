@@ -14,7 +14,8 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from time import perf_counter
+from email.utils import formatdate
+from time import perf_counter, time
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs
 
@@ -55,15 +56,26 @@ class Api(Protocol):
 class HttpBridge:
     """Adapter that handles aiohttp requests with an Api."""
 
-    def __init__(self, api: Api, guard: Guard, traffic: Traffic | None = None) -> None:
+    def __init__(self, api: Api, guard: Guard, traffic: Traffic | None, now: Callable[[], float]) -> None:
         self._api = api
         self._guard = guard
+        self._now = now
         self._traffic = traffic
         self._streams: dict[RequestHandler, asyncio.Task[web.StreamResponse]] = {}
         self._closing = False
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request; never raises."""
+        response = await self._answer(request)
+        if not response.prepared:
+            self._set_date(response)
+        return response
+
+    def _set_date(self, response: web.StreamResponse) -> None:
+        """Set the server's time, from which clients compute ages; aiohttp would send the machine's."""
+        response.headers["Date"] = formatdate(self._now(), usegmt=True)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         headers.setdefault("user-agent", "")  # a missing header would mean a component of this process
         path = request.path
@@ -114,6 +126,7 @@ class HttpBridge:
         """Write batches until the stream ends, the client disconnects or the server closes."""
         response = web.StreamResponse(headers=_warnings(stream.warnings))
         response.content_type = stream.content_type
+        self._set_date(response)
         return await self._run_until_closed(request, _pump(request, response, stream), response)
 
     async def _run_until_closed(
@@ -286,25 +299,27 @@ _ANY_PORT: Final = Address()
 
 
 @asynccontextmanager
-async def serve(
+async def serve(  # noqa: PLR0913 - the parts of a server
     api: Api,
     address: Address = _ANY_PORT,
     *,
     identity: Identity | None = None,
     account: Callable[[str], User | None] | None = None,
     traffic: Traffic | None = None,
+    now: Callable[[], float] = time,
 ) -> AsyncIterator[Bound]:
     """Serve `api` on a loopback address until the block ends.
 
     With `identity` the server speaks TLS and requires the identity's token, a client certificate of its authority, or a
-    service account's token whose user `account` finds. Requests are counted in `traffic`. Raises ValueError for an
+    service account's token whose user `account` finds. Requests are counted in `traffic`. `now` is the
+    server's time in seconds since the epoch. Raises ValueError for an
     address that is not loopback, PortBusy when the port is taken. Leaving the block ends watches at once.
     """
     host, port, last_port = address
     if host not in LOOPBACK_NAMES:
         raise ValueError(f"host: {host!r} is not a loopback address; use one of {', '.join(sorted(LOOPBACK_NAMES))}")
     token = identity.token if identity else ""
-    bridge = HttpBridge(api, Guard(token, account=account), traffic)
+    bridge = HttpBridge(api, Guard(token, account=account), traffic, now)
     server = ApiHttpServer(bridge)
     runner = web.ServerRunner(server, shutdown_timeout=CLOSE_LIMIT)
     await runner.setup()
