@@ -8,6 +8,8 @@ LOCALCLUSTER_TESTS := tests/localcluster tests/contract tests/soak
 # Three for two cores: a fifth of the time goes to tests that wait for another process.
 PARALLEL := -n 3 --dist worksteal
 BIN := $(VENV)/bin
+# Tests start hundreds of processes, each of which would compile all modules again: twice the time of a short command.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients web-tools format crds rbac deploy metrics flags codes diagrams docs wheel clean

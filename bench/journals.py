@@ -31,7 +31,7 @@ from bench.statistics import percentile
 from volcanoio.cli.offline.replaying import PROCESSES
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.journals.redacting import JournalRedaction
-from volcanoio.compose.journals.states import PastStates
+from volcanoio.compose.journals.states import INDEX, PastStates
 from volcanoio.compose.journals.timeline import journal_timeline
 from volcanoio.runtime.loading.registry import discover
 
@@ -116,7 +116,7 @@ def measure_states(whole: Path, seed: int = 0) -> dict[str, Any]:
         "hours": round((end - begin) / 3600, 2),
         "index_build_seconds": round(built, 1),
         "index_load_seconds": round(loaded, 3),
-        "index_mib": round((whole / "states.index").stat().st_size / 2**20, 1),
+        "index_mib": round((whole / INDEX).stat().st_size / 2**20, 1),
         "frames": len(past.totals(1 << 20)),
         "read_milliseconds": {
             name: round(1000 * percentile(reads, share), 1)

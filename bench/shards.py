@@ -1,8 +1,8 @@
 """Submission of a job with many shards: `python -m bench.shards [--shards 10000] [--runs 5]`.
 
 `Client.map` with a row per shard, over HTTPS to an embedded cluster in the same process: until it returns, which is
-when the API server has stored the Job and the table of rows, and until the last of its pods exists and has a node. The
-nodes are simulated and have room for all pods. Prints one JSON object, in seconds.
+when the API server has stored the Job and the table of rows, and until the last of its pods runs. The nodes are
+simulated and have room for all pods. Prints one JSON object, in seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POLL = 0.25
 
 
 def run(client: Client, number: int, shards: int) -> tuple[float, float]:
-    """Return the seconds until `map` returned and until the last pod had a node."""
+    """Return the seconds until `map` returned and until the last pod ran."""
     rows = [{"SYMBOL": f"SYM{index:06}", "YEAR": 2000 + index % 25} for index in range(shards)]
     forever = {"metadata": {"annotations": {names.RUN_DURATION: "never"}}}
     began = time.perf_counter()

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -60,16 +60,22 @@ class Module:
     tree: ast.Module
 
 
+def files() -> Iterator[tuple[Path, Path]]:
+    """Yield the product's files in their order, each with the directory that it is imported from."""
+    for source, package in zip(SOURCES, PACKAGES, strict=True):
+        for path in sorted((source / package).rglob("*.py")):
+            yield source, path
+
+
 @cache
 def product() -> dict[str, Module]:
     """Return the product's modules by dotted name."""
     found: dict[str, Module] = {}
-    for source, package in zip(SOURCES, PACKAGES, strict=True):
-        for path in sorted((source / package).rglob("*.py")):
-            parts = path.relative_to(source).with_suffix("").parts
-            is_package = parts[-1] == "__init__"
-            name = ".".join(parts[:-1] if is_package else parts)
-            found[name] = Module(name, path, is_package, ast.parse(path.read_text()))
+    for source, path in files():
+        parts = path.relative_to(source).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        found[name] = Module(name, path, is_package, ast.parse(path.read_text()))
     return found
 
 
@@ -209,7 +215,7 @@ def one_cycle() -> Calls:
 def _count(run: Callable[[], object]) -> Calls:
     entered: set[str] = set()
     switches = 0
-    product_files = {str(module.path) for module in product().values()}
+    product_files = {str(path) for _, path in files()}
 
     def on_event(frame: object, event: str, _argument: object) -> None:
         nonlocal switches

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.measure import ROOT, SOURCES, product
+from tests.architecture.measure import ROOT, SOURCES, files
 
 PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("plugins/**/*.md")]
@@ -83,7 +83,7 @@ def test_modules_that_a_page_names_exist(page: Path) -> None:
 
 def test_names_on_the_pages_about_the_design_are_in_the_product() -> None:
     pages = [*ROOT.glob("docs/design/*.md"), ROOT / "docs/architecture.md", ROOT / "docs/reading-guide.md"]
-    words = {word for module in product().values() for word in re.findall(r"\w+", module.path.read_text())}
+    words = {word for _, path in files() for word in re.findall(r"\w+", path.read_text())}
     names = {name for page in pages for code in named(page) for name in NAME.findall(code)}
     assert names
     assert sorted(name for name in names if name not in words) == []

@@ -10,9 +10,8 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from tests.goclient.building import HELM, program
+from volcanoio.model.documents import load_all_yaml
 from volcanoio.model.packaged import config_path
 
 CHART = config_path("helm") / "volcanoio"
@@ -51,7 +50,7 @@ def render(*sets: str, release: str = RELEASE, namespace: str = NAMESPACE, more:
 
 def manifests(*sets: str, **options: Any) -> list[dict[str, Any]]:
     """Return the rendered objects."""
-    return [each for each in yaml.safe_load_all(render(*sets, **options)) if each]
+    return [each for each in load_all_yaml(render(*sets, **options)) if each]
 
 
 def deploy_files() -> dict[str, str]:

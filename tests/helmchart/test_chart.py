@@ -14,6 +14,7 @@ import volcanoio
 from tests.architecture.measure import ROOT
 from tests.goclient.building import HELM, NotBuiltError, program
 from tests.helmchart.rendering import CHART, DEPLOY, NAMESPACE, HelmError, deploy_files, helm, manifests
+from volcanoio.model.documents import load_all_yaml
 from volcanoio.model.packaged import config_path
 
 VOLCANOS = """
@@ -275,7 +276,7 @@ ALL_POLICIES = (
 def test_policies_of_the_api_server_are_bound_under_the_names_of_the_release() -> None:
     found = manifests(*ALL_POLICIES, release="b")
     files = config_path("admission").glob("*.yaml")
-    written = {(one["kind"], one["metadata"]["name"]) for path in files for one in yaml.safe_load_all(path.read_text())}
+    written = {(one["kind"], one["metadata"]["name"]) for path in files for one in load_all_yaml(path.read_text())}
     rendered = {(one["kind"], one["metadata"]["name"]) for one in found if "AdmissionPolicy" in one["kind"]}
     assert rendered == {(kind, name.replace("volcano-", "b-")) for kind, name in written}
     for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"):

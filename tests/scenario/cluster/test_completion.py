@@ -20,7 +20,7 @@ SCRIPTS = {
 }
 """Console scripts of pyproject.toml, which a checkout that is not installed does not have."""
 COMPLETE_IN_BASH = """
-source <(volcanoio completion bash)
+source {script}
 COMP_WORDS=(volcanoio {words}) COMP_CWORD={last}
 _volcanoio_completion volcanoio
 printf '%s\\n' "${{COMPREPLY[@]}}"
@@ -48,8 +48,11 @@ async def _run(programs: str, *command: str, c: Cluster | None = None, code: int
 
 
 async def _in_bash(programs: str, words: str, c: Cluster | None = None) -> list[str]:
-    script = COMPLETE_IN_BASH.format(words=words, last=len(words.split(" ")))
-    out, _ = await _run(programs, "bash", "--norc", "-c", script, c=c)
+    script = Path(programs.partition(":")[0]) / "completion.bash"
+    if not script.exists():
+        script.write_text((await _run(programs, "volcanoio", "completion", "bash"))[0])
+    command = COMPLETE_IN_BASH.format(script=script, words=words, last=len(words.split(" ")))
+    out, _ = await _run(programs, "bash", "--norc", "-c", command, c=c)
     return out.split()
 
 

@@ -18,7 +18,7 @@ from tests.scenario.scheduling.quotas import CONF as QUOTAS
 from tests.scenario.scheduling.quotas import quota
 from tests.scenario.scheduling.storage import THREE, claim, on, storage_class, using, volume
 from tests.scenario.scheduling.storage import ZONE as STORAGE_ZONE
-from tests.scenario.why.cases import RECLAIM, SMALLER, Case, busy, changed, evidence, gang, placed, tainted
+from tests.scenario.why.cases import PREEMPT, RECLAIM, SMALLER, Case, busy, changed, evidence, gang, placed, tainted
 from volcanoio.model.base import Manifest
 
 DEFAULT = None
@@ -30,15 +30,15 @@ ONE_GPU: dict[str, Any] = {GPU: "1"}
 TWO_GPUS: dict[str, Any] = {GPU: "2"}
 HUGE_PAGES: dict[str, Any] = {"hugepages-2Mi": "8Mi"}
 STORAGE: dict[str, Any] = {"ephemeral-storage": "4Gi"}
+URGENT = (
+    priority_class("high", 100),
+    *gang(2, priorityClassName="high", spec={"priorityClassName": "high", "priority": 100}),
+)
+WAIT = "nothing has to change: it is placed when the pods that end or are evicted for it are gone"
 NIGHT = """
 actions: "enqueue, allocate"
 tiers:
 - plugins: [{name: gang}, {name: tdm, arguments: {tdm.revocable-zone.night: "22:00-22:01"}}]
-"""
-PREEMPT = """
-actions: "enqueue, allocate, preempt"
-tiers:
-- plugins: [{name: priority}, {name: gang}, {name: predicates}]
 """
 
 
@@ -50,6 +50,11 @@ def closed(name: str) -> Manifest:
 def fewer(number: int, instead: int) -> str:
     """Return the remedy of a lower minimum of a PodGroup with minResources."""
     return f"minAvailable {number} instead of {instead}, minResources alike"
+
+
+def one_more(like: str, amounts: str) -> list[str]:
+    """Return the remedies of one more node: one like another, and one with other amounts."""
+    return [f"1 more node like {like}", f"one more node like {like} with {amounts}"]
 
 
 GROUPS = [
@@ -130,11 +135,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="ClusterInsufficient",
         shows=["needs cpu 99; the cluster has 32, its largest node 8"],
-        remedies=[
-            "9 more nodes like n0",
-            "one more node like n0 with cpu 67",
-            fewer(32, 99),
-        ],
+        remedies=["9 more nodes like n0", "one more node like n0 with cpu 67", fewer(32, 99)],
     ),
     Case(
         name="the cluster has none of a resource that is needed",
@@ -150,12 +151,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="ClusterOverused",
         shows=["in use 8"],
-        remedies=[
-            "1 more node like n1",
-            "one more node like n1 with cpu 4, pods 4",
-            "the end of ns/a",
-            "the end of ns/b",
-        ],
+        remedies=[*one_more("n1", "cpu 4, pods 4"), "the end of ns/a", "the end of ns/b"],
     ),
     Case(
         name="other jobs are admitted that do not run yet",
@@ -167,7 +163,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="ClusterInsufficient",
         shows=["admitted 8"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 4"],
+        remedies=one_more("n1", "cpu 4"),
     ),
     Case(
         name="the capability of the queue is too small for the minimum",
@@ -192,10 +188,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="QueueQuotaInsufficient",
         shows=["insufficient cpu"],
-        remedies=[
-            "capability of queue small: cpu 2, memory 1Gi more",
-            fewer(1, 2),
-        ],
+        remedies=["capability of queue small: cpu 2, memory 1Gi more", fewer(1, 2)],
     ),
     Case(
         name="a job of its own queue keeps the quota",
@@ -208,11 +201,7 @@ ENQUEUE = [
         conf=DEFAULT,
         code="QueueQuotaInsufficient",
         shows=["limit 4"],
-        remedies=[
-            "capability of queue q: cpu 1 more",
-            fewer(1, 2),
-            "the end of ns/old",
-        ],
+        remedies=["capability of queue q: cpu 1 more", fewer(1, 2), "the end of ns/old"],
     ),
     Case(
         name="a ResourceQuota has no room",
@@ -254,11 +243,7 @@ ENQUEUE = [
         conf=NO_RECLAIM_TREE,
         code="QueueQuotaInsufficient",
         shows=["org"],
-        remedies=[
-            "capability of queue org: cpu 1 more",
-            fewer(1, 2),
-            "the end of ns/old",
-        ],
+        remedies=["capability of queue org: cpu 1 more", fewer(1, 2), "the end of ns/old"],
     ),
 ]
 QUEUES = [
@@ -283,12 +268,7 @@ QUEUES = [
         conf=DEFAULT,
         code="QueueQuota",
         shows=["queue a: needs cpu 1, in use 6, deserved 4"],
-        remedies=[
-            "weight 7 of queue a instead of 1",
-            "1 more node like n1",
-            "one more node like n1 with cpu 3",
-            "the end of ns/old",
-        ],
+        remedies=["weight 7 of queue a instead of 1", *one_more("n1", "cpu 3"), "the end of ns/old"],
     ),
     Case(
         name="the queue deserves less than the job needs, and another has more than it deserves",
@@ -302,12 +282,7 @@ QUEUES = [
         ],
         conf=RECLAIM,
         code="InsufficientResource",
-        remedies=[
-            "1 more node like n1",
-            "one more node like n1 with cpu 2, pods 1",
-            "the end of ns/old",
-            "deserved of queue a: cpu 1 more",
-        ],
+        remedies=[*one_more("n1", "cpu 2, pods 1"), "the end of ns/old", "deserved of queue a: cpu 1 more"],
     ),
     Case(
         name="an admitted job has no room left in its queue",
@@ -330,12 +305,7 @@ QUEUES = [
         conf=DEFAULT,
         code="QueueQuota",
         shows=["deserved 4"],
-        remedies=[
-            "weight 3 of queue a instead of 1",
-            "1 more node like n1",
-            "one more node like n1 with cpu 2, pods 2",
-            "the end of ns/old",
-        ],
+        remedies=["weight 3 of queue a instead of 1", *one_more("n1", "cpu 2, pods 2"), "the end of ns/old"],
     ),
     Case(
         name="a pod above the minimum has no room in the queue",
@@ -377,43 +347,28 @@ ROOM = [
         ],
         code="InsufficientResource",
         shows=[f"4 Insufficient {GPU}", f"g0 is short of {GPU} 2"],
-        remedies=[
-            "1 more node like g0",
-            f"one more node like g0 with cpu 1, {GPU} 2, pods 1",
-            "minAvailable 3 instead of 4",
-            "the end of ns/old",
-        ],
+        remedies=[*one_more("g0", f"cpu 1, {GPU} 2, pods 1"), "minAvailable 3 instead of 4", "the end of ns/old"],
     ),
     Case(
         name="all nodes are in use",
         cluster=[*TWO, *busy("a", 4, "n1"), *busy("b", 4, "n2"), *gang(1)],
         code="InsufficientResource",
         shows=["2 Insufficient cpu", "n1 is short of cpu 1"],
-        remedies=[
-            "1 more node like n1",
-            "one more node like n1 with cpu 1, pods 1",
-            "the end of ns/a",
-            "the end of ns/b",
-        ],
+        remedies=[*one_more("n1", "cpu 1, pods 1"), "the end of ns/a", "the end of ns/b"],
     ),
     Case(
         name="enough is free in all but not on one node",
         cluster=[*TWO, *busy("a", 3, "n1"), *busy("b", 3, "n2"), *gang(1, cpu="2")],
         code="Fragmented",
         shows=["n1 is short of cpu 1"],
-        remedies=[
-            "1 more node like n1",
-            "one more node like n1 with cpu 2, pods 1",
-            "the end of ns/a",
-            "the end of ns/b",
-        ],
+        remedies=[*one_more("n1", "cpu 2, pods 1"), "the end of ns/a", "the end of ns/b"],
     ),
     Case(
         name="a gang does not fit as a whole",
         cluster=[*TWO, *gang(3, cpu="3")],
         code="InsufficientResource",
         shows=["n1 is short of cpu 2"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 3, pods 1", "minAvailable 2 instead of 3"],
+        remedies=[*one_more("n1", "cpu 3, pods 1"), "minAvailable 2 instead of 3"],
     ),
     Case(
         name="two jobs must end",
@@ -431,7 +386,7 @@ ROOM = [
         cluster=[node("n1", pods="2"), *busy("a", 2, "n1"), *gang(1)],
         code="TooManyPods",
         shows=["n1 is short of pods 1"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 1, pods 1", "the end of ns/a"],
+        remedies=[*one_more("n1", "cpu 1, pods 1"), "the end of ns/a"],
     ),
     Case(
         name="there are no nodes",
@@ -448,7 +403,7 @@ ROOM = [
         ],
         code="InsufficientResource",
         shows=["n1 is short of cpu 1"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 2, pods 1"],
+        remedies=one_more("n1", "cpu 2, pods 1"),
     ),
     Case(
         name="a job that runs cannot grow",
@@ -460,7 +415,7 @@ ROOM = [
         ],
         code="InsufficientResource",
         shows=["n1 is short of cpu 1"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 1, pods 1"],
+        remedies=one_more("n1", "cpu 1, pods 1"),
     ),
     Case(
         name="a job behind another in its queue gets what is left",
@@ -472,7 +427,7 @@ ROOM = [
         ],
         code="InsufficientResource",
         shows=["n1 is short of cpu 1"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 1, pods 1", "minAvailable 1 instead of 2"],
+        remedies=[*one_more("n1", "cpu 1, pods 1"), "minAvailable 1 instead of 2"],
     ),
     Case(
         name="a job waits behind another that waits too",
@@ -503,11 +458,7 @@ ROOM = [
         ],
         code="InsufficientResource",
         shows=["n1 is short of ephemeral-storage 2Gi"],
-        remedies=[
-            "1 more node like n1",
-            "one more node like n1 with cpu 1, ephemeral-storage 4Gi, pods 1",
-            "the end of ns/a",
-        ],
+        remedies=[*one_more("n1", "cpu 1, ephemeral-storage 4Gi, pods 1"), "the end of ns/a"],
     ),
 ]
 RULES = [
@@ -578,17 +529,14 @@ RULES = [
         cluster=[tainted("n1"), tainted("n2", "spot", "true"), *gang(1)],
         code="UntoleratedTaint",
         shows=["1 node(s) had untolerated taint {dedicated: ml}", "{spot: true}"],
-        remedies=[
-            "its pods tolerate the taint dedicated:NoSchedule",
-            "its pods tolerate the taint spot:NoSchedule",
-        ],
+        remedies=["its pods tolerate the taint dedicated:NoSchedule", "its pods tolerate the taint spot:NoSchedule"],
     ),
     Case(
         name="the untainted node is too small for the gang",
         cluster=[tainted("n1"), node("n2", cpu="1"), *gang(2)],
         code="InsufficientResource",
         shows=["1 Insufficient cpu", "1 node(s) had untolerated taint {dedicated: ml}", "n2 is short of cpu 1"],
-        remedies=["1 more node like n2", "one more node like n2 with cpu 1, pods 1", "minAvailable 1 instead of 2"],
+        remedies=[*one_more("n2", "cpu 1, pods 1"), "minAvailable 1 instead of 2"],
     ),
     Case(
         name="the node selector matches no node",
@@ -607,7 +555,7 @@ RULES = [
         ],
         code="InsufficientResource",
         shows=["n1 is short of cpu 1"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 1, pods 1", "the end of ns/a"],
+        remedies=[*one_more("n1", "cpu 1, pods 1"), "the end of ns/a"],
     ),
     Case(
         name="a gang of pods that stay apart is larger than the cluster",
@@ -657,7 +605,7 @@ RULES = [
         ],
         code="InsufficientResource",
         shows=["1 node(s) didn't match pod topology spread constraints"],
-        remedies=["1 more node like n2", "one more node like n2 with cpu 1, pods 1"],
+        remedies=one_more("n2", "cpu 1, pods 1"),
     ),
     Case(
         name="a host port is taken",
@@ -722,7 +670,7 @@ RULES = [
         cluster=[node("n1", cpu="4", unschedulable=True), node("n2", cpu="4"), *busy("a", 4, "n2"), *gang(1)],
         code="InsufficientResource",
         shows=["1 Insufficient cpu", "1 node(s) were unschedulable", "n2 is short of cpu 1"],
-        remedies=["1 more node like n2", "one more node like n2 with cpu 1, pods 1", "uncordon n1", "the end of ns/a"],
+        remedies=[*one_more("n2", "cpu 1, pods 1"), "uncordon n1", "the end of ns/a"],
     ),
     Case(
         name="the queue may not use the nodes",
@@ -750,35 +698,32 @@ VICTIMS = [
         conf=PREEMPT,
         code="WaitingForVictims",
         shows=["2 of its pods wait for room that is being released"],
-        remedies=["nothing has to change: it is placed when the pods that end or are evicted for it are gone"],
+        remedies=[WAIT],
     ),
     Case(
         name="a preemptor has just evicted its victims",
         cluster=[
             node("n1", cpu="4"),
-            priority_class("high", 100),
             group("old", 1, phase="Running"),
             *running("old", 4, on="n1"),
-            *gang(2, priorityClassName="high", spec={"priorityClassName": "high", "priority": 100}),
+            *URGENT,
         ],
         conf=PREEMPT,
         code="WaitingForVictims",
         shows=["2 of its pods wait for room"],
-        remedies=["nothing has to change: it is placed when the pods that end or are evicted for it are gone"],
+        remedies=[WAIT],
     ),
     Case(
         name="pods that may not be preempted keep the node",
         cluster=[
             node("n1", cpu="4"),
-            priority_class("high", 100),
-            group("old", 4, phase="Running"),
-            *running("old", 4, on="n1"),
-            *gang(2, priorityClassName="high", spec={"priorityClassName": "high", "priority": 100}),
+            *busy("old", 4, "n1"),
+            *URGENT,
         ],
         conf=PREEMPT,
         code="InsufficientResource",
         shows=["n1 is short of cpu 1"],
-        remedies=["1 more node like n1", "one more node like n1 with cpu 2, pods 2", "the end of ns/old"],
+        remedies=[*one_more("n1", "cpu 2, pods 2"), "the end of ns/old"],
     ),
 ]
 CASES = [*GROUPS, *ENQUEUE, *QUEUES, *ROOM, *RULES, *VICTIMS]
@@ -801,7 +746,7 @@ def test_the_job_is_placed_after_each_remedy_and_not_after_a_smaller_one(case: C
 
 
 def test_without_a_remedy_no_job_of_the_case_bank_is_placed() -> None:
-    waiting = [case for case in CASES if "nothing has to change" not in "".join(case.remedies)]
+    waiting = [case for case in CASES if WAIT not in case.remedies]
     assert [case.name for case in waiting if placed(case, case.cluster)] == []
 
 

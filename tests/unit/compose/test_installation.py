@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.unit.compose.plane import plane
 from volcanoio.compose.installation import (
@@ -27,6 +26,7 @@ from volcanoio.kube.errors import NotFound
 from volcanoio.kube.requests import DELETE, DeleteOptions
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.documents import load_all_yaml
 from volcanoio.model.kinds import Kind
 
 OPTIONS = InstallOptions()
@@ -38,7 +38,7 @@ POD = {"containers": [{"name": "c", "image": "none"}]}
 def test_every_object_is_in_the_namespace_that_is_asked_for() -> None:
     text = render(InstallOptions(namespace="batch"), Parts(definitions=False))
     assert SYSTEM not in text
-    found = list(yaml.safe_load_all(text))
+    found = load_all_yaml(text)
     assert {one["metadata"]["namespace"] for one in found if "namespace" in one["metadata"]} == {"batch"}
     assert [one["metadata"]["name"] for one in found if one["kind"] == "Namespace"] == ["batch"]
     assert {one["subjects"][0]["namespace"] for one in found if "subjects" in one} == {"batch"}

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from tests.unit.compose.older_definitions import older
 from tests.unit.compose.plane import plane
@@ -16,6 +15,7 @@ from volcanoio.kube.client import Client
 from volcanoio.kube.requests import PatchOptions
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.documents import load_all_yaml
 from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
 
@@ -56,7 +56,7 @@ async def test_stored_objects_are_read_and_written_unchanged() -> None:
     async with plane() as client:
         for definition in ours:
             await client.create(DEFINITION, older(definition))
-        written = list(yaml.safe_load_all(WRITTEN.read_text()))
+        written = load_all_yaml(WRITTEN.read_text())
         stored = [await store(client, one) for one in (*written, *examples())]
         for before, after in zip(written, stored, strict=False):
             assert after.get("status") == before.get("status")

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from volcanoio.kube.transport import Response
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.model.kinds import JOB, QUEUE, named
+from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -22,7 +22,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 def documents(folder: str) -> list[dict[str, Any]]:
     paths: list[Path] = sorted(config_path(folder).glob("*.yaml"))
-    return [document for path in paths for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
+    return [manifest for path in paths for manifest in read_manifests(path)]
 
 
 @asynccontextmanager

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from volcanoio.model.batch import POLICY_EVENTS
 from volcanoio.model.crds.__main__ import COMMAND, render
 from volcanoio.model.crds.definitions import DEFINITIONS, Definition
+from volcanoio.model.documents import load_yaml
 from volcanoio.model.packaged import config_path
 
 IDS = [definition.kind.kind for definition in DEFINITIONS]
@@ -63,7 +63,7 @@ def test_schema_is_structural_as_a_real_server_demands(definition: Definition) -
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=IDS)
 def test_client_side_apply_can_store_it_in_an_annotation(definition: Definition) -> None:
-    manifest = yaml.safe_load(render(definition))
+    manifest = load_yaml(render(definition))
     assert len(json.dumps(manifest, separators=(",", ":"))) < LAST_APPLIED_LIMIT
 
 
