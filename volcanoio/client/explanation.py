@@ -16,7 +16,7 @@ import msgspec
 from volcanoio.client.connection import ClusterConnection
 from volcanoio.client.errors import ClientError
 from volcanoio.compose.eta import HISTORY_SECONDS, MOST_JOBS, Eta, estimate
-from volcanoio.compose.live.conditions import waiting_by_conditions
+from volcanoio.compose.live.conditions import job_without_group, waiting_by_conditions
 from volcanoio.compose.live.explaining import explain_running
 from volcanoio.compose.live.reading import MissingRightsError, cluster_state, installed_configuration, jobs_of
 from volcanoio.compose.live.running_scheduler import SchedulerUnavailableError, scheduler_of
@@ -24,7 +24,6 @@ from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.compose.state_files import State
 from volcanoio.compose.why import CONDITIONS, JobAnswer, explain
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
-from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError
 from volcanoio.kube.client import Client as KubeClient
 from volcanoio.model import names
@@ -76,8 +75,9 @@ async def explain_job(cluster: ClusterConnection, name: str, namespace: str, *, 
         try:
             answer = await _answer(client, cluster, name, namespace, with_remedies=with_remedies)
         except UnknownTargetError:
-            message = "it has no PodGroup yet; do the controllers run?"
-            return Reason(job=job, code=codes.POD_GROUP_NOT_FOUND, message=message)
+            if (waiting := await job_without_group(client, f"job/{name}", namespace)) is None:
+                raise ClientError(f"there is no job {job} any more") from None
+            answer = JobAnswer.of(waiting, CONDITIONS)
     if (found := answer.diagnosis) is None:
         return Reason(job=job, source=answer.source, answer=answer)
     return Reason(

@@ -57,6 +57,13 @@ async def test_the_running_scheduler_is_asked_and_remedies_are_tried_on_its_snap
     assert json.loads(saved.out)["taskStatus"] == live["taskStatus"]
 
 
+async def test_a_job_that_has_ended_does_not_wait() -> None:
+    async with cluster(nodes=1) as c:
+        await c.create(job_manifest("report"))
+        await c.job("report", "Completed")
+        assert (await command(c, "why", "report"))[:2] == (0, "default/report does not wait: it is Completed.\n")
+
+
 async def test_evictions_are_followed_to_the_job_that_profits(tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text(CONF, encoding="utf-8")

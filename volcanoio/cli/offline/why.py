@@ -16,7 +16,7 @@ from volcanoio.cli.offline.state_source import asking, command_errors, read_sour
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.journals.replay import replayed_evictions
-from volcanoio.compose.live.conditions import evictions_by_events, waiting_by_conditions
+from volcanoio.compose.live.conditions import evictions_by_events, job_without_group, waiting_by_conditions
 from volcanoio.compose.live.reading import jobs_of
 from volcanoio.compose.live.running_scheduler import RunningScheduler, SchedulerUnavailableError
 from volcanoio.compose.why import CONDITIONS, SCHEDULER, JobAnswer, explain, with_remedies_in
@@ -76,7 +76,12 @@ def run_why(*, target: str, namespace: str, files: Sequence[Path], conf: Path | 
         if answer is None:
             answer = _decide_here(question, files, conf, remedies, given)
     except UnknownTargetError as error:
-        raise UsageError(error) from None
+        waiting = None
+        if not evicted and not files and not url:
+            waiting = _of_cluster(question, lambda client: job_without_group(client, target, namespace))
+        if waiting is None:
+            raise UsageError(error) from None
+        answer = JobAnswer.of(waiting, CONDITIONS)
     return _show(output, answer, lambda: job_text(answer) if isinstance(answer, JobAnswer) else queue_text(answer))
 
 

@@ -26,7 +26,7 @@ from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, NodeReaso
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import Forbidden, NotFound
 from volcanoio.model import kinds
-from volcanoio.model.batch import Job
+from volcanoio.model.batch import FINISHED_PHASES, Job, JobPhase
 from volcanoio.model.core import Event, Pod
 from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
@@ -52,7 +52,29 @@ async def waiting_by_conditions(client: Client, target: str, namespace: str) -> 
         )
     if kind in ("", "pod") and (pod := next((pod for pod in pods if pod.metadata.name == name), None)) is not None:
         return _of_pod(pod, {group.metadata.name: group for group in groups}, pods)
+    if (waiting := await job_without_group(client, target, namespace)) is not None:
+        return waiting
     raise UnknownTargetError(f'no {kind or "job, podgroup or pod"} "{name}" is in namespace {namespace}')
+
+
+async def job_without_group(client: Client, target: str, namespace: str) -> Waiting | None:
+    """Return what there is to know of a Job that the scheduler does not know: it has ended, or has no PodGroup yet.
+
+    Returns None if there is no such Job. Raises ApiError.
+    """
+    kind, name = parse_target(target)
+    if kind not in ("", "job"):
+        return None
+    try:
+        job = cast("Job", await client.get(kinds.JOB, name, namespace))
+    except NotFound:
+        return None
+    phase = job.status.state.phase
+    if phase in (*FINISHED_PHASES, JobPhase.ABORTED):
+        return Waiting(target=job.metadata.key, phase=phase)
+    text = "it has no PodGroup yet; do the controllers run?"
+    diagnosis = Diagnosis(stage=Stage.GROUP, code=codes.POD_GROUP_NOT_FOUND, message=text)
+    return Waiting(target=job.metadata.key, phase=phase, diagnosis=diagnosis)
 
 
 def _group(groups: Iterable[PodGroup], kind: str, name: str) -> PodGroup | None:
