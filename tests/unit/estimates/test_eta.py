@@ -151,6 +151,42 @@ def test_a_job_that_fits_no_node_starts_later_than_is_known() -> None:
 
 
 @pytest.mark.parametrize(
+    ("times", "lines"),
+    [
+        (
+            (60.0, 120.0, 600.0),
+            [
+                "starts   in 2m0s; in 8 of 10 cases between 1m0s and 10m0s from now",
+                "that is  2023-11-14T22:15:20Z, between 2023-11-14T22:14:20Z and 2023-11-14T22:23:20Z",
+            ],
+        ),
+        (
+            (60.0, 120.0, None),
+            [
+                "starts   in 2m0s; in 8 of 10 cases between 1m0s and later than was simulated",
+                "that is  2023-11-14T22:15:20Z, between 2023-11-14T22:14:20Z and an unknown time",
+            ],
+        ),
+        (
+            (60.0, None, None),
+            ["starts   in 9 of 10 cases 1m0s from now or later", "that is  2023-11-14T22:14:20Z or later"],
+        ),
+        ((None, None, None), ["starts   later than was simulated"]),
+    ],
+)
+def test_the_text_says_as_much_as_the_simulations_show(
+    times: tuple[float | None, float | None, float | None], lines: list[str]
+) -> None:
+    p10, p50, p90 = times
+    answer = Eta(
+        target="ml/a-pg", at=1_700_000_000.0, waits=True, queue="default", position=1, p10=p10, p50=p50, p90=p90
+    )
+    text = [line.strip() for line in eta_text(answer).splitlines()]
+    assert text[2 : 2 + len(lines)] == lines
+    assert text[2 + len(lines)].startswith("its pods ")
+
+
+@pytest.mark.parametrize(
     ("target", "message"),
     [("train-9", 'no job, podgroup, pod or queue "train-9" is known'), ("queue/default", "queue/default is not a job")],
 )

@@ -72,27 +72,27 @@ def eta_text(answer: Eta) -> str:
         return f"{answer.target} does not wait for others: it runs, has ended, or a scheduling cycle places it now."
     first = f"{answer.target} waits, number {answer.position} of queue {answer.queue}"
     rows = [
-        ("starts", f"{_in(answer.p50)}; in 8 of 10 cases between {_span(answer.p10)} and {_span(answer.p90)} from now"),
-        (
-            "that is",
-            f"{_time(answer, answer.p50)}, between {_time(answer, answer.p10)} and {_time(answer, answer.p90)}",
-        ),
+        *_start_rows(answer),
         ("its pods", f"run for {span(answer.run_time)} (median), from {_source(answer)}"),
         ("basis", f"{answer.simulations} simulations of the queue; {_calibration(answer)}"),
     ]
     return "\n".join([first, "", *(f"  {name:<9}{text}" for name, text in rows)])
 
 
-def _in(seconds: float | None) -> str:
-    return "later than was simulated" if seconds is None else f"in {span(seconds)}"
-
-
-def _span(seconds: float | None) -> str:
-    return "an unknown time" if seconds is None else span(seconds)
-
-
-def _time(answer: Eta, seconds: float | None) -> str:
-    return "unknown" if seconds is None else rfc3339(answer.at + seconds)
+def _start_rows(answer: Eta) -> list[tuple[str, str]]:
+    """Return when the job starts, as far as the simulations, which end after a while, show it."""
+    p10, p50, p90 = answer.p10, answer.p50, answer.p90
+    if p10 is None:
+        return [("starts", "later than was simulated")]
+    earliest, first = span(p10), rfc3339(answer.at + p10)
+    if p50 is None:
+        return [("starts", f"in 9 of 10 cases {earliest} from now or later"), ("that is", f"{first} or later")]
+    middle, latest = span(p50), "later than was simulated" if p90 is None else f"{span(p90)} from now"
+    last = "an unknown time" if p90 is None else rfc3339(answer.at + p90)
+    return [
+        ("starts", f"in {middle}; in 8 of 10 cases between {earliest} and {latest}"),
+        ("that is", f"{rfc3339(answer.at + p50)}, between {first} and {last}"),
+    ]
 
 
 def _source(answer: Eta) -> str:
