@@ -109,8 +109,9 @@ def estimate(simulator: Simulator, state: State, history: Sequence[FinishedJob],
     now = offline.now
     observed, diagnosis = offline.ask(lambda session: _read(session, info, known))
     if key not in observed.jobs:
-        if diagnosis is not None and diagnosis.code in _OBSTACLES:
-            return Eta(target=key, at=now, waits=True, p10=None, p50=None, p90=None, obstacle=diagnosis.message)
+        obstacle = _obstacle(info, diagnosis) if diagnosis is not None else ""
+        if obstacle:
+            return Eta(target=key, at=now, waits=True, p10=None, p50=None, p90=None, obstacle=obstacle)
         return Eta(target=key, at=now, waits=False)
     at, model = observed.jobs.index(key), observed.model
     past = PastJobs(history, observed.resources, observed.nodes)
@@ -151,6 +152,15 @@ def _finite(seconds: float) -> float | None:
 def _read(session: CycleSession, job: JobInfo, known: _Known) -> tuple[Observation, Diagnosis | None]:
     """Return what a cycle leaves waiting, and why this job waits."""
     return observe(session, known.run_time_of), last_of(diagnose_job(session, job, position=(0, ())))
+
+
+def _obstacle(job: JobInfo, diagnosis: Diagnosis) -> str:
+    """Return why a job that waits cannot start however many others end, "" if it can."""
+    if diagnosis.code in _OBSTACLES:
+        return diagnosis.message
+    if job.queue_info is not None and not job.queue_info.is_open:
+        return f'queue "{job.queue}" is closed; open it, or name another in spec.queue'
+    return ""
 
 
 def _job_name(group: PodGroup) -> str:

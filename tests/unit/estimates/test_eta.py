@@ -142,6 +142,25 @@ def test_a_gated_job_takes_no_room_from_those_behind_it() -> None:
     assert found.p50 < 300
 
 
+CLOSED: list[dict[str, Any]] = [
+    {
+        "apiVersion": kinds.QUEUE.api_version, "kind": "Queue",
+        "metadata": {"name": "night"}, "spec": {"weight": 1}, "status": {"state": "Closed"},
+    }
+]  # fmt: skip
+
+
+def test_a_job_of_a_closed_queue_cannot_start_and_takes_no_room() -> None:
+    night = job("night", NOW - 150)
+    night[1]["spec"]["queue"] = "night"
+    found = eta("night", RUNS, CLOSED, night, history=past(30, 300.0))
+    assert (found.waits, found.p50) == (True, None)
+    assert found.obstacle == 'queue "night" is closed; open it, or name another in spec.queue'
+    other = eta("train-91", RUNS, CLOSED, night, job("train-91", NOW - 50), history=past(30, 300.0))
+    assert other.p50 is not None
+    assert other.p50 < 300
+
+
 def test_a_job_that_fits_no_node_starts_later_than_is_known() -> None:
     huge = job("huge", NOW - 50)
     for pod in huge[2:]:

@@ -58,6 +58,8 @@ class _Reader:
 
     def _waits(self, job: JobInfo) -> bool:
         """Return whether pods of a job are pending that may be scheduled, or do not exist yet."""
+        if job.queue_info is not None and not job.queue_info.is_open:
+            return False
         if self._pending(job):
             return True
         return not job.members and bool(job.min_resources) and job.phase in _BEFORE_PODS
