@@ -15,8 +15,9 @@ from volcanoio.model import kinds
 pytest.importorskip("textual")
 
 from textual.pilot import Pilot
+from textual.widgets import Input
 
-from volcanoio.cli.look.top import Top, readable
+from volcanoio.cli.look.top import TableScreen, Top, readable
 
 
 class Screen:
@@ -79,6 +80,18 @@ async def test_jobs_follow_their_changes_with_active_ones_first() -> None:
             await screen.shows("sweep     -                Running    2/2")
             await w.client.delete(kinds.JOB, "etl", "default")
             await screen.until(lambda lines: lines[0].startswith("4 jobs") and not any("etl" in line for line in lines))
+
+
+async def test_a_change_that_arrives_while_the_program_ends_is_not_drawn() -> None:
+    async with world() as w:
+        await some_jobs(w)
+        cluster = w.cluster("")
+        app = Top(cluster, await readable(cluster), explained)
+        async with app.run_test(size=(120, 30)) as pilot:
+            await Screen(pilot).shows("report-1")
+            tables = app.screen
+            assert isinstance(tables, TableScreen)
+        tables.on_input_changed(Input.Changed(Input(), "etl"))
 
 
 async def test_number_keys_choose_a_table() -> None:

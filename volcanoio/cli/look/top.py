@@ -224,7 +224,7 @@ class TableScreen(Screen[None]):
 
     def _draw(self) -> None:
         """Show the current rows: single cells change in place, other rows replace all."""
-        if self._caches is None:
+        if self._caches is None or not (self.is_attached and self.app.is_running):  # a program that ends has no widgets
             return
         rows = dict(self._matching(self._view.rows(self._objects, self._cluster.now())))
         if list(rows) == list(self._rows):
