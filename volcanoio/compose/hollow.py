@@ -10,10 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgspec
-
 from volcanoio.compose.options import DEFAULT_RESOURCES, OptionError
-from volcanoio.kube.errors import check
+from volcanoio.kube.reviews import Action, may
 from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.clock import RunningClock
 from volcanoio.localcluster.nodes.fleet import FleetOptions, NodeFleet
@@ -21,7 +19,6 @@ from volcanoio.localcluster.nodes.hollow import NodeResourcesError, NodeShape, p
 from volcanoio.localcluster.nodes.registration import LEASE_NAMESPACE
 
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +83,6 @@ class MissingPermissionsError(Exception):
         self.rights = rights
 
 
-class _ReviewStatus(msgspec.Struct):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
-
-
 async def check_permissions(transport: Transport) -> None:
     """Ask the server about each of PERMISSIONS. Raises MissingPermissionsError, ApiError and TransportError."""
     denied = [
@@ -107,15 +96,8 @@ async def check_permissions(transport: Transport) -> None:
 
 async def _allowed(transport: Transport, right: Permission, verb: str) -> bool:
     resource, _, subresource = right.resource.partition("/")
-    asked = {"verb": verb, "group": right.group, "resource": resource, "subresource": subresource}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked | {"namespace": right.namespace}},
-    }
-    response = await transport.request("POST", _REVIEWS, body=msgspec.json.encode(review))
-    check(response)
-    return msgspec.json.decode(response.body, type=_Review).status.allowed
+    action = Action(verb=verb, group=right.group, resource=resource, subresource=subresource, namespace=right.namespace)
+    return await may(transport, action)
 
 
 def hollow_fleet(transport: Transport, options: HollowOptions) -> NodeFleet:

@@ -20,8 +20,8 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from volcanoio.kube.client import Client
-from volcanoio.kube.errors import ApiError, Unauthorized, check
-from volcanoio.kube.requests import Request
+from volcanoio.kube.errors import ApiError, Unauthorized
+from volcanoio.kube.reviews import Action, may, own_name
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.model.kinds import Kind
 from volcanoio.web.feed import KINDS, Feed
@@ -35,8 +35,6 @@ RIGHT_SECONDS = 30.0
 IDLE_SECONDS = 90.0
 """Seconds after its last reader after which a feed ends."""
 _SWEEP_SECONDS = 15.0
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _log = structlog.get_logger(__name__)
 
 
@@ -54,26 +52,6 @@ class TooManyFeedsError(Exception):
         super().__init__(
             f"you read {MOST_FEEDS} namespaces already; close a page that shows another one, and try again"
         )
-
-
-class _ReviewStatus(msgspec.Struct):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
-
-
-class _UserInfo(msgspec.Struct):
-    username: str = ""
-
-
-class _SelfStatus(msgspec.Struct, rename="camel"):
-    user_info: _UserInfo = msgspec.field(default_factory=_UserInfo)
-
-
-class _SelfReview(msgspec.Struct):
-    status: _SelfStatus = msgspec.field(default_factory=_SelfStatus)
 
 
 @dataclass
@@ -98,16 +76,14 @@ class Viewer:
         """When the last request of the user came."""
         self._transport = transport
         self._now = now
-        self._rights: dict[tuple[str, ...], tuple[float, bool]] = {}
+        self._rights: dict[Action, tuple[float, bool]] = {}
         self._feeds: dict[str, _Running] = {}
         self._starting = anyio.Lock()
 
     async def introduce(self) -> None:
         """Ask for the name of the user. Raises Unauthorized for credentials that are not accepted."""
-        body = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
         try:
-            answer = check(await Request(method="POST", path=_SELF, body=body).send(self._transport, timeout=30.0))
-            self.name = msgspec.json.decode(answer.body, type=_SelfReview).status.user_info.username
+            self.name = await own_name(self._transport)
         except Unauthorized:
             raise
         except (ApiError, msgspec.DecodeError):  # an API server before 1.28
@@ -115,22 +91,12 @@ class Viewer:
 
     async def may(self, verb: str, kind: Kind, namespace: str = "", subresource: str = "") -> bool:
         """Return whether the user may do this, as of the last 30 s. Raises ApiError, TransportError."""
-        asked = (verb, kind.resource, namespace, subresource)
+        asked = Action(verb=verb, group=kind.group, resource=kind.plural, namespace=namespace, subresource=subresource)
         at, allowed = self._rights.get(asked, (float("-inf"), False))
         now = time.monotonic()
         if now - at < RIGHT_SECONDS:
             return allowed
-        attributes = {"verb": verb, "group": kind.group, "resource": kind.plural}
-        attributes |= {name: value for name, value in (("namespace", namespace), ("subresource", subresource)) if value}
-        body = msgspec.json.encode(
-            {
-                "apiVersion": "authorization.k8s.io/v1",
-                "kind": "SelfSubjectAccessReview",
-                "spec": {"resourceAttributes": attributes},
-            }
-        )
-        answer = check(await Request(method="POST", path=_REVIEWS, body=body).send(self._transport, timeout=30.0))
-        allowed = msgspec.json.decode(answer.body, type=_Review).status.allowed
+        allowed = await may(self._transport, asked)
         self._rights[asked] = now, allowed
         return allowed
 

@@ -26,6 +26,7 @@ from volcanoio.engine.scheduling.config.lint import lint
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import pluralize
 from volcanoio.kube.errors import ApiError, Forbidden, NotFound, check
+from volcanoio.kube.reviews import Action, may
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, Queue
@@ -194,15 +195,8 @@ class Examination:
     async def _may(self, right: Right, namespace: str) -> bool:
         name, _, group = right.resource.partition(".")
         resource, _, subresource = name.partition("/")
-        attributes = {"verb": right.verb, "group": group, "resource": resource, "namespace": namespace}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {**attributes, "subresource": subresource}},
-        }
-        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        response = check(await self.client.transport.request("POST", path, body=json.dumps(review).encode()))
-        return bool(json.loads(response.body).get("status", {}).get("allowed"))
+        action = Action(verb=right.verb, group=group, resource=resource, subresource=subresource, namespace=namespace)
+        return await may(self.client.transport, action)
 
     async def objects(self) -> list[Finding]:
         """Check pods, PodGroups and queues, of all namespaces if the user may read them, else of one."""

@@ -55,11 +55,12 @@ async def jobs(cluster: Cluster, wanted: Any, owner: str, mine: bool, **given: s
     are running, pending, succeeded and failed pods. The last column has the nodes of running pods, and in parentheses
     the code of the reason why pods wait or the job ended.
     """
-    from volcanoio.cli.look.listing import list_jobs, own_name
+    from volcanoio.cli.look.listing import list_jobs
+    from volcanoio.kube.reviews import own_name
 
     if owner and mine:
         raise UsageError("--owner and --mine: give one of them")
-    owner = await own_name(cluster) if mine else owner
+    owner = await own_name(cluster.client.transport) if mine else owner
     await list_jobs(cluster, wanted, owner=owner, **given)
 
 

@@ -9,8 +9,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
-
 from volcanoio.cli.connection import Cluster
 from volcanoio.cli.look import tables
 from volcanoio.cli.look.following import Selected, batches, following
@@ -20,7 +18,7 @@ from volcanoio.cli.terminal import UsageError, unknown_name
 from volcanoio.compose.journals.live_timeline import belongs_to
 from volcanoio.engine.accounting.finished_jobs import owner_of
 from volcanoio.kube.decoding import ObjectDecoder
-from volcanoio.kube.errors import Forbidden, NotFound, check
+from volcanoio.kube.errors import Forbidden, NotFound
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job, JobPhase
@@ -87,16 +85,6 @@ async def list_jobs(cluster: Cluster, wanted: Wanted, *, queue: str = "", phase:
     elif running:
         print(f"nodes are left out, as more than {MOST_PODS} pods run; -o wide prints them", file=sys.stderr)
     await _print(cluster, listing._replace(others=tuple(others)), wanted, {kinds.JOB: jobs})
-
-
-_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-
-
-async def own_name(cluster: Cluster) -> str:
-    """Return the name under which the API server knows this user."""
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = check(await cluster.client.transport.request("POST", _REVIEWS, body=msgspec.json.encode(review)))
-    return str(msgspec.json.decode(answer.body)["status"]["userInfo"]["username"])
 
 
 def job_phase(option: str, text: str) -> str:
