@@ -3,8 +3,9 @@
 An API server has the nodes of two zones, and a scheduler for each zone runs in a process of its own, over HTTPS. The
 API server is the embedded one, in this process, or with `--real` a control plane of etcd and kube-apiserver (built by
 `make real-apiserver`) with hollow nodes. A user creates a gang in zone b now and then and waits for its binds: first
-alone, twice, which shows how much the figures vary by themselves; then while the scheduler of zone a has thousands of
-pods that find no room and gets more; while it has them still; and after it was killed. Prints one JSON object with
+alone, twice, which shows how much the figures vary by themselves; while as many pods as in the next phase exist and are
+created that no scheduler is asked to place, which is the API server's part; while the scheduler of zone a has thousands
+of pods that find no room and gets more; while it has them still; and after it was killed. Prints one JSON object with
 the times from the creation of a gang's last pod until each pod is bound. One machine has everything, so a scheduler
 in trouble also takes processor time from the others; `cores` and `load_average` belong to the figures. `busy_cores`
 are the processor seconds that each process used per second of a phase.
@@ -48,6 +49,8 @@ ZONE = "zone"
 QUEUE: Manifest = {"apiVersion": kinds.QUEUE.api_version, "kind": "Queue", "spec": {"weight": 1}}
 GANG = 8
 """Pods of a gang that is measured."""
+NOBODY = "nobody"
+"""A schedulerName that no scheduler has."""
 FLOOD_GANG = 50
 """Pods of a gang of the flood; more than its zone has room for."""
 TOLERANCE = 1.10
@@ -149,12 +152,22 @@ class User:
         }
 
 
-async def keep_flooding(client: Client) -> None:
-    """Create gangs that find no room in zone a, until cancelled."""
+@asynccontextmanager
+async def flood(client: Client, zone: str, pods: int) -> AsyncIterator[None]:
+    """Create gangs that find no room in a zone, so many pods first and then more until the body is left."""
+    for number in range(pods // FLOOD_GANG):
+        await create(client, gang(f"flood-{zone}-{number}", zone, FLOOD_GANG))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_keep_flooding, client, zone)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def _keep_flooding(client: Client, zone: str) -> None:
     number = 0
     while True:
         number += 1
-        await create(client, gang(f"more-{number}", "a", GANG))
+        await create(client, gang(f"more-{zone}-{number}", zone, GANG))
         await anyio.sleep(0.2)
 
 
@@ -216,7 +229,7 @@ def _used(pid: int) -> float:
 
 async def prepare(client: Client, nodes: int) -> None:
     """Create the queue of each zone, and put half of the nodes in each."""
-    for zone in ("a", "b"):
+    for zone in ("a", "b", NOBODY):
         await client.create(kinds.QUEUE, {**QUEUE, "metadata": {"name": zone}})
     found = await client.list(kinds.NODE)
     for number, node in enumerate(found):
@@ -224,7 +237,7 @@ async def prepare(client: Client, nodes: int) -> None:
         await client.patch(kinds.NODE, node.metadata.name, labels)
 
 
-async def measure(samples: int, flood: int, nodes: int, *, on_real: bool) -> dict[str, Any]:
+async def measure(samples: int, pods: int, nodes: int, *, on_real: bool) -> dict[str, Any]:
     """Measure the phases."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -241,12 +254,10 @@ async def measure(samples: int, flood: int, nodes: int, *, on_real: bool) -> dic
         await user.measure(max(samples // 10, 1))  # everything is warm
         measurement = Measurement(user, {**cluster.servers, **pids}, samples)
         figures = {"alone": await measurement.phase(), "alone_again": await measurement.phase()}
-        for number in range(flood // FLOOD_GANG):
-            await create(client, gang(f"flood-{number}", "a", FLOOD_GANG))
-        async with anyio.create_task_group() as flooding:
-            flooding.start_soon(keep_flooding, client)
+        async with flood(client, NOBODY, pods):
+            figures["created_for_nobody"] = await measurement.phase()
+        async with flood(client, "a", pods):
             figures["flooded"] = await measurement.phase()
-            flooding.cancel_scope.cancel()
         figures["flood_stands"] = await measurement.phase()
         schedulers["a"].kill()
         schedulers["a"].wait()
@@ -277,6 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "workload": {"samples": given.samples, "gang": GANG, "flood": given.flood, "nodes_per_zone": given.nodes},
         **phases,
         "p99_as_a_multiple_of_alone": ratios,
+        "p99_flooded_as_a_multiple_of_created_for_nobody": round(
+            phases["flooded"]["p99_ms"] / phases["created_for_nobody"]["p99_ms"], 3
+        ),
         "within_10_percent": all(ratios[phase] <= TOLERANCE for phase in ("flooded", "killed")),
     }
     print(json.dumps(figures, indent=2))
