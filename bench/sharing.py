@@ -51,8 +51,10 @@ GANG = 8
 """Pods of a gang that is measured."""
 NOBODY = "nobody"
 """A schedulerName that no scheduler has."""
-FLOOD_GANG = 50
-"""Pods of a gang of the flood; more than its zone has room for."""
+FLOOD_GANG, FLOOD_CPU = 50, "9"
+"""Pods of a gang of the flood, and the cores of each: one fits each node, and the zone has fewer nodes than pods."""
+FLOOD_PAUSE = 1.0
+"""Seconds between two further gangs of the flood."""
 TOLERANCE = 1.10
 """Allowed p99 in trouble, as a multiple of that alone."""
 PAUSE = 0.05
@@ -74,8 +76,8 @@ def scheduler(zone: str, config: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def gang(name: str, zone: str, pods: int) -> list[Manifest]:
-    """Return a PodGroup of a zone's scheduler and its pods, with a quarter of a core each."""
+def gang(name: str, zone: str, pods: int, cpu: str = "250m") -> list[Manifest]:
+    """Return a PodGroup of a zone's scheduler and its pods."""
     meta = {"namespace": "default", "annotations": {GROUP_SCHEDULER: zone}}
     group = {
         "apiVersion": kinds.POD_GROUP.api_version,
@@ -86,7 +88,7 @@ def gang(name: str, zone: str, pods: int) -> list[Manifest]:
     spec = {
         "schedulerName": zone,
         "restartPolicy": "Never",
-        "containers": [{"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "250m"}}}],
+        "containers": [{"name": "c", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}],
     }
     members = [
         {
@@ -156,7 +158,7 @@ class User:
 async def flood(client: Client, zone: str, pods: int) -> AsyncIterator[None]:
     """Create gangs that find no room in a zone, so many pods first and then more until the body is left."""
     for number in range(pods // FLOOD_GANG):
-        await create(client, gang(f"flood-{zone}-{number}", zone, FLOOD_GANG))
+        await create(client, gang(f"flood-{zone}-{number}", zone, FLOOD_GANG, FLOOD_CPU))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_keep_flooding, client, zone)
         yield
@@ -167,8 +169,8 @@ async def _keep_flooding(client: Client, zone: str) -> None:
     number = 0
     while True:
         number += 1
-        await create(client, gang(f"more-{zone}-{number}", zone, GANG))
-        await anyio.sleep(0.2)
+        await create(client, gang(f"more-{zone}-{number}", zone, FLOOD_GANG, FLOOD_CPU))
+        await anyio.sleep(FLOOD_PAUSE)
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ class Cluster:
 @asynccontextmanager
 async def embedded(directory: Path, nodes: int) -> AsyncIterator[Cluster]:
     """Run an embedded cluster in this process."""
-    options = LocalOptions(nodes=nodes, data=directory, scheduler_name=("unused",))
+    options = LocalOptions(nodes=nodes, node_resources=NODE, data=directory, scheduler_name=("unused",))
     async with LocalCluster(options) as cluster:
         cluster.stop("scheduler")
         yield Cluster(cluster.kubeconfig, {"apiserver and user": os.getpid()})

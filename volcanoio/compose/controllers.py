@@ -38,7 +38,7 @@ from volcanoio.framework.reconciler import Reconciler
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
-from volcanoio.kube.event_recorder import EventBudget, EventRecorder, RecorderOptions
+from volcanoio.kube.event_recorder import BUDGETS, EventRecorder, RecorderOptions
 from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.leader_election import Leadership
 from volcanoio.kube.object_writer import Writable
@@ -172,7 +172,7 @@ class ControllerManager:
         self._clock, self._probe = clock, probe
         running = replace(running, controllers=self.host.host.controllers)
         self._journal_header = _journal_header(settings, running, policies, Codec(known_kinds(made)))
-        recording = RecorderOptions(fence=fence, budget=EventBudget())
+        recording = RecorderOptions(fence=fence, budgets=BUDGETS)
         component = names.CONTROLLER_COMPONENT
         self._recorder = EventRecorder(transport, component=component, clock=clock, probe=probe, options=recording)
         self.executor = EffectExecutor(

@@ -32,7 +32,7 @@ from volcanoio.kube.binder import Binder, BinderOptions
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
-from volcanoio.kube.event_recorder import EventBudget, EventRecorder, RecorderOptions
+from volcanoio.kube.event_recorder import BUDGETS, EventRecorder, RecorderOptions
 from volcanoio.kube.evictor import Evictor
 from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.leader_election import Leadership
@@ -235,7 +235,7 @@ class SchedulerProcess:
 
     def _recorder(self, binder: Binder) -> EventRecorder:
         """Return the recorder of Events, which go after binds."""
-        options = RecorderOptions(fence=self._fence, budget=EventBudget(), busy=lambda: binder.is_busy)
+        options = RecorderOptions(fence=self._fence, budgets=BUDGETS, busy=lambda: binder.is_busy)
         return EventRecorder(
             self._transport, component=names.SCHEDULER_NAME, clock=self._clock, probe=self._probe, options=options
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -49,21 +49,30 @@ _MAX_BUSY = {"Normal": 30.0, "Warning": 2.0}
 
 
 class EventBudget(NamedTuple):
-    """Limit of all Normal Events of a process together: `burst` at once, then `per_second`."""
+    """Limit of all Events of a type of a process together: `burst` at once, then `per_second`."""
 
-    burst: float = 50.0
-    per_second: float = 10.0
+    burst: float
+    per_second: float
+
+
+BUDGETS: Mapping[str, EventBudget] = {
+    "Normal": EventBudget(burst=50.0, per_second=10.0),
+    "Warning": EventBudget(burst=500.0, per_second=20.0),
+}
+"""The limits of a component, by type of Event. Thousands of pods may begin to wait at once, each with a Warning; the
+API server's other clients would wait behind all these Events.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderOptions:
-    """Options of a recorder: the limit of all its Normal Events (None: none), and whether Events have to wait.
+    """Options of a recorder: limits of all its Events by type (without one: none), and whether Events have to wait.
 
     Events are written while `fence()` is True.
     """
 
     fence: LeaderFence | None = None
-    budget: EventBudget | None = None
+    budgets: Mapping[str, EventBudget] = field(default_factory=dict)
     busy: Callable[[], bool] = lambda: False
 
 
@@ -103,7 +112,7 @@ class EventRecorder:
         self._probe = probe or NoProbe()
         self._probe.count(_DROPPED, 0.0, component=component)
         self._series: OrderedDict[EventKey, _Series] = OrderedDict()
-        self._correlator = Correlator(options.budget)
+        self._correlator = Correlator(options.budgets)
         self._waiting: deque[EventKey] = deque()
         self._wake = asyncio.Event()
         self._held = asyncio.Event()
@@ -272,7 +281,6 @@ _MAX_SIMILAR = 9
 _WINDOW = 600.0
 _MAX_SOURCES = 4096
 _MAX_HELD = 10_000
-_LIMITED_TYPE = "Normal"
 
 
 class EventSource(NamedTuple):
@@ -335,19 +343,18 @@ class _SourceState:
 class Correlator:
     """Correlator of a recorder's Events, which also limits their rate. Times are seconds since the epoch.
 
-    If there are too many sources, the one without Events for longest is dropped. `budget` limits all Normal Events
+    If there are too many sources, the one without Events for longest is dropped. `budgets` limit all Events of a type
     together, after the limit of their sources.
     """
 
-    def __init__(self, budget: EventBudget | None = None) -> None:
-        self._overall = (
-            None
-            if budget is None
-            else _SourceState(budget.burst, 0.0, burst=budget.burst, refill_seconds=1 / budget.per_second)
-        )
+    def __init__(self, budgets: Mapping[str, EventBudget] | None = None) -> None:
+        self._by_type = {
+            type_: _SourceState(budget.burst, 0.0, burst=budget.burst, refill_seconds=1 / budget.per_second)
+            for type_, budget in (budgets or {}).items()
+        }
         self._sources: OrderedDict[EventSource, _SourceState] = OrderedDict()
-        self._due: list[tuple[float, int, EventSource | None]] = []
-        """When sources, or (None) all together, have their next token."""
+        self._due: list[tuple[float, int, EventSource | str]] = []
+        """When a source, or all Events of a type together, have their next token."""
         self._order = count()
         self._holding = 0
 
@@ -375,18 +382,17 @@ class Correlator:
         state = self._source_state(source, now)
         state.refill(now)
         if not state.held and state.spend():
-            return self._admit_overall(key, now)
+            return self._admit_by_type(key, now)
         return self._hold(key, source, state)
 
-    def _admit_overall(self, key: EventKey, now: float) -> bool | None:
-        """Return whether the limit of all Events together admits one; None if too many are held."""
-        overall = self._overall
-        if overall is None or key.type != _LIMITED_TYPE:
+    def _admit_by_type(self, key: EventKey, now: float) -> bool | None:
+        """Return whether the limit of all Events of its type admits one; None if too many are held."""
+        if (state := self._by_type.get(key.type)) is None:
             return True
-        overall.refill(now)
-        return True if not overall.held and overall.spend() else self._hold(key, None, overall)
+        state.refill(now)
+        return True if not state.held and state.spend() else self._hold(key, key.type, state)
 
-    def _hold(self, key: EventKey, source: EventSource | None, state: _SourceState) -> bool | None:
+    def _hold(self, key: EventKey, source: EventSource | str, state: _SourceState) -> bool | None:
         """Hold an Event until `release`: False, or None if too many are held."""
         if self._holding >= _MAX_HELD:
             return None
@@ -407,19 +413,18 @@ class Correlator:
         released: list[EventKey] = []
         while self._due and self._due[0][0] <= now:
             _, _, source = heapq.heappop(self._due)
-            state = self._overall if source is None else self._sources[source]
-            assert state is not None
+            state = self._by_type[source] if isinstance(source, str) else self._sources[source]
             state.refill(now)
             if state.held and state.spend():
                 key = state.held.popleft()
                 self._holding -= 1
-                if source is None or self._admit_overall(key, now):
+                if isinstance(source, str) or self._admit_by_type(key, now):
                     released.append(key)
             if state.held:
                 self._await_token(source, state)
         return released
 
-    def _await_token(self, source: EventSource | None, state: _SourceState) -> None:
+    def _await_token(self, source: EventSource | str, state: _SourceState) -> None:
         heapq.heappush(self._due, (state.next_token_at(), next(self._order), source))
 
     def _source_state(self, source: EventSource, now: float) -> _SourceState:

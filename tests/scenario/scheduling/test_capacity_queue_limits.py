@@ -146,6 +146,20 @@ def test_a_gang_without_room_in_its_queue_is_not_retried_until_the_queue_has_roo
     assert len(world.binds) == 3
 
 
+def test_a_gang_that_lacks_quota_and_nodes_is_not_retried_while_it_lacks_quota() -> None:
+    """Four of its six tasks are within the limit, and three of these fit the nodes."""
+    world = World(
+        *(node(f"n{at}", cpu="3") for at in range(3)),
+        queue("q", capability={"cpu": "8"}),
+        *waiting_job("b", "q", 6, 6, cpu="2"),
+        conf=FLAT,
+    )
+    world.run(2)
+    world.now -= world.period
+    assert "ns/b" not in attempted_jobs(world)
+    assert "0/3 nodes are unavailable" in world.state.ledger.jobs["ns/b"].attempts.reason.text
+
+
 def test_a_raised_limit_takes_effect_in_the_next_cycle() -> None:
     world = World(node("n1"), queue("q", capability={"cpu": "2"}), *waiting_job("b", "q", 3, 3, cpu="1"), conf=FLAT)
     world.run(2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
-from tests.scenario.scheduling.zones import LONGEST_BIND, SharedCluster
+from tests.scenario.scheduling.zones import LONGEST_BIND, ZONE, SharedCluster, ZoneScheduler
 from volcanoio.engine.scheduling.cluster.scope import HANDOVER_SECONDS
 from volcanoio.framework.effects import Patch
 from volcanoio.model import kinds
@@ -162,6 +162,28 @@ def test_a_zone_that_a_guarantee_keeps_empty_takes_an_emergency_job_at_once(plug
     world.run(1)
     assert sum(name.startswith("u") for name in world.binds) == 8
     assert world.evictions == []
+
+
+def test_pods_of_another_scheduler_outside_our_zone_request_no_cycle() -> None:
+    world = ZoneScheduler("a", delay=0.0, handover=HANDOVER_SECONDS)
+    world.put(node("a0", labels={ZONE: "a"}))
+    world.put(node("b0", labels={ZONE: "b"}))
+    theirs = {"schedulerName": "b", "containers": [{"name": "c", "image": "i"}]}
+    claim = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    requests: dict[str, list[bool]] = {}
+    for name, on, spec in (("far", "b0", theirs), ("near", "a0", theirs), ("claims", "b0", theirs | claim)):
+        requests[name] = [
+            world.put(pod(name, spec=spec)),
+            world.set_pod(name, node=on),
+            world.set_pod(name, phase="Running"),
+            world.set_pod(name, deleting=True),
+            world.remove(kinds.POD, f"ns/{name}"),
+        ]
+    assert requests == {
+        "far": [False, False, False, False, False],
+        "near": [False, True, True, True, True],
+        "claims": [False, True, True, True, True],
+    }
 
 
 def test_overlapping_zones_show_as_pods_of_gangs_of_another_scheduler() -> None:

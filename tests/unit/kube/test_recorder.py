@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer, refusal, until
 from volcanoio.framework.effects import Record
-from volcanoio.kube.event_recorder import EventBudget, EventRecorder, RecorderOptions
+from volcanoio.kube.event_recorder import BUDGETS, EventBudget, EventRecorder, RecorderOptions
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.base import ObjectReference
 
@@ -181,8 +181,8 @@ def about(number: int) -> ObjectReference:
     return ObjectReference(kind="Pod", namespace="ns", name=f"p{number}", uid=f"p{number}")
 
 
-async def test_normal_events_share_a_limit_and_warnings_pass_it() -> None:
-    bench = Bench(options=RecorderOptions(budget=EventBudget(burst=3, per_second=1)))
+async def test_events_of_a_type_share_a_limit_and_those_of_other_types_pass_it() -> None:
+    bench = Bench(options=RecorderOptions(budgets={"Normal": EventBudget(burst=3, per_second=1)}))
     for number in range(5):
         bench.recorder.record(event(about(number), "Normal", "Scheduled", "assigned"))
     bench.recorder.record(event(JOB, "Warning", "Bad", "went wrong"))
@@ -192,6 +192,15 @@ async def test_normal_events_share_a_limit_and_warnings_pass_it() -> None:
     assert len(await bench.written(5)) == 5
     bench.clock.time += 1
     assert len(await bench.written(6)) == 6
+
+
+async def test_a_thousand_pods_that_begin_to_wait_are_explained_at_the_rate_of_warnings() -> None:
+    bench = Bench(options=RecorderOptions(budgets=BUDGETS))
+    for number in range(1000):
+        bench.recorder.record(event(about(number), "Warning", "FailedScheduling", "0/9 nodes are available"))
+    assert len(await bench.written(500)) == 500
+    bench.clock.time += 10
+    assert len(await bench.written(700)) == 700
 
 
 async def test_events_wait_while_other_requests_are_in_flight_but_not_without_end() -> None:

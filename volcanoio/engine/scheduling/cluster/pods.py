@@ -51,19 +51,25 @@ class PodFold:
             return changed
         if status is TaskStatus.BOUND:
             task.bind_refusals, task.retry_at, task.bind_refusal, task.last_refusal = 0, 0.0, "", ""
+        mattered = self._matters(task)
         self._ledger.transition(task, status, node)
-        return True
+        return changed or mattered or self._matters(task)
+
+    def _matters(self, task: TaskInfo) -> bool:
+        """Return whether what becomes of a task can alter a decision: unless others run it outside our nodes."""
+        return bool(task.job or task.claim_names) or task.node in self._ledger.columns.rows
 
     def remove(self, pod: Pod) -> bool:
-        """Remove a pod; return whether it was known."""
+        """Remove a pod; return whether that could alter a decision."""
         self.evicting.discard(pod.metadata.uid)
         if (task := self._ledger.tasks.get(pod.metadata.uid)) is None:
             return False
         if self.tasks_with_condition.get(pod.metadata.key) is task:
             del self.tasks_with_condition[pod.metadata.key]
+        matters = self._matters(task)
         self._ledger.remove_task(task)
         self._queue_gates.remove(task)
-        return True
+        return matters
 
     def eviction_refused(self, uid: str) -> bool:
         """Restore the status of a pod whose eviction was refused."""
@@ -94,7 +100,7 @@ class PodFold:
             self._nominations.nominate(task, task.nominated_node)
         if self._queue_gates.is_enabled:
             self._queue_gates.observe(task)
-        return True
+        return self._matters(task)
 
     def _change_group(self, task: TaskInfo, pod: Pod) -> None:
         """Move a pod to another PodGroup; most pods get their PodGroup after creation."""

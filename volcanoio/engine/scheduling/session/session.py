@@ -277,13 +277,13 @@ class CycleSession(SessionContext):
 
         A job with one run waits for free room: its tasks are alike, so if one fitted no node, none fits until room is
         freed. This holds only if filters do not depend on usage and no room is kept by other statements. If the queue
-        had no quota left, only the quota is checked again. Other failures are not recorded.
+        had no quota for all that it needs, it waits for quota first. Other failures are not recorded.
         """
         attempts = job.attempts
-        if len(runs) == 1 and attempts.is_quota_limited and not attempts.fit_errors:
+        if len(runs) == 1 and attempts.is_quota_limited:
             attempts.queue_shortage = (runs[0].shape, max(self.rules.job_missing(job), 1), self.now)
             return
-        if len(runs) != 1 or not attempts.fit_errors or attempts.is_quota_limited or self.kept_logs:
+        if len(runs) != 1 or not attempts.fit_errors or self.kept_logs:
             return
         shape = runs[0].shape
         if self.state.placer.filters_ignore_placements(shape):
