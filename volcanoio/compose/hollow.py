@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from volcanoio.compose.options import DEFAULT_RESOURCES, OptionError
-from volcanoio.kube.reviews import Action, may
+from volcanoio.kube.credentials.reviews import Action, may
 from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.clock import RunningClock
 from volcanoio.localcluster.nodes.fleet import FleetOptions, NodeFleet

@@ -20,8 +20,8 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from volcanoio.kube.client import Client
+from volcanoio.kube.credentials.reviews import Action, may, own_name
 from volcanoio.kube.errors import ApiError, Unauthorized
-from volcanoio.kube.reviews import Action, may, own_name
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.model.kinds import Kind
 from volcanoio.web.feed import KINDS, Feed

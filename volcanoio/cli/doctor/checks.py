@@ -25,8 +25,8 @@ from volcanoio.compose.live.reading import CONFIG_MAP, KEY, configuration_at
 from volcanoio.engine.scheduling.config.lint import lint
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import pluralize
+from volcanoio.kube.credentials.reviews import Action, may
 from volcanoio.kube.errors import ApiError, Forbidden, NotFound, check
-from volcanoio.kube.reviews import Action, may
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, Queue

@@ -56,7 +56,7 @@ async def jobs(cluster: Cluster, wanted: Any, owner: str, mine: bool, **given: s
     the code of the reason why pods wait or the job ended.
     """
     from volcanoio.cli.look.listing import list_jobs
-    from volcanoio.kube.reviews import own_name
+    from volcanoio.kube.credentials.reviews import own_name
 
     if owner and mine:
         raise UsageError("--owner and --mine: give one of them")

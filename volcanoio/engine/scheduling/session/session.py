@@ -305,7 +305,7 @@ class CycleSession(SessionContext):
         if attempts.queue_shortage is not None and not state.ledger.is_dirty(job):
             shape, missing, when = attempts.queue_shortage
             assert job.queue_info is not None
-            recent = self.now < when + self.period
+            recent = self.now < when + max(jittered(RETRY_AFTER, job.uid or job.key), self.period)
             if recent and self.rules.allocatable(job.queue_info, shape, missing) < missing:
                 return True
         waits = attempts.unschedulable_until
