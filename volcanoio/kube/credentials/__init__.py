@@ -1,4 +1,5 @@
 """Credentials of requests: fixed ones, token files, exec plug-ins and OIDC; and what their user may do.
 
-Imports `model`; `reviews` also the requests of `kube`. Start with `sources`, which defines what a transport needs; `kubeconfig` chooses among the others.
+Imports `model`; `reviews` also the requests of `kube`. Start with `sources`, which defines what a transport needs;
+`kubeconfig` chooses among the others.
 """
