@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -38,7 +38,7 @@ _MAX_WAITING = 10_000
 _MAX_NAME_LENGTH = 253
 _TIMEOUT = 5.0
 _OK, _REDIRECTED, _NOT_FOUND = 200, 300, 404
-_HELD_CHECK_INTERVAL = 30.0
+_HELD_CHECK_INTERVAL = 1.0
 """Maximum seconds between two checks of held Events."""
 _IDLE_TURN, _YIELD_FACTOR, _MAX_YIELD = 0.001, 10.0, 0.25
 """Seconds that a turn of an idle loop may take; factor by which a writer then yields; maximum seconds of a yield."""
@@ -49,7 +49,7 @@ _MAX_BUSY = {"Normal": 30.0, "Warning": 2.0}
 
 
 class EventBudget(NamedTuple):
-    """Limit of all Events of a type of a process together: `burst` at once, then `per_second`."""
+    """Limit of all Events of one type (Normal or Warning) of a process: `burst` at once, then `per_second`."""
 
     burst: float
     per_second: float
@@ -356,7 +356,8 @@ class Correlator:
         self._due: list[tuple[float, int, EventSource | str]] = []
         """When a source, or all Events of a type together, have their next token."""
         self._order = count()
-        self._holding = 0
+        self._holding: Counter[str] = Counter()
+        """Number of held Events by type."""
 
     def correlate(self, event: EventKey, now: float) -> EventKey:
         """Return the Event that is to be written for this one: itself, or one that combines similar ones."""
@@ -394,14 +395,14 @@ class Correlator:
 
     def _hold(self, key: EventKey, source: EventSource | str, state: _SourceState) -> bool | None:
         """Hold an Event until `release`: False, or None if too many are held."""
-        if self._holding >= _MAX_HELD:
+        if self._holding[key.type] >= _MAX_HELD:
             return None
         if state.held:
             state.held.append(key)
         else:
             state.held = deque((key,))
             self._await_token(source, state)
-        self._holding += 1
+        self._holding[key.type] += 1
         return False
 
     def next_release(self) -> float | None:
@@ -417,7 +418,7 @@ class Correlator:
             state.refill(now)
             if state.held and state.spend():
                 key = state.held.popleft()
-                self._holding -= 1
+                self._holding[key.type] -= 1
                 if isinstance(source, str) or self._admit_by_type(key, now):
                     released.append(key)
             if state.held:

@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from msgspec.structs import replace
 
-from volcanoio.framework.backoff import TokenBucket
 from volcanoio.framework.effects import Create, Delete, Patch, PatchType
 from volcanoio.framework.events import Observed
 from volcanoio.framework.probe import NoProbe, Probe
@@ -81,8 +80,6 @@ EXPLANATIONS_IN_FLIGHT = 4
 They explain why a pod waits, and thousands may be due at once. The API server's other clients, and this process' own
 changes of PodGroups, would wait behind all that are in flight.
 """
-EXPLANATIONS_BURST, EXPLANATIONS_PER_SECOND = 1000.0, 50.0
-"""How many such patches are sent at once, and how many a second after these: as many as all requests of Volcano."""
 
 
 class OwnWrites(Protocol):
@@ -126,7 +123,6 @@ class ObjectWriter:
         self._slots = PatchSlots(self._send_patch, spawn)
         self._fill_limit = anyio.CapacityLimiter(_FILLING_THREADS)
         self._explaining = asyncio.Semaphore(EXPLANATIONS_IN_FLIGHT)
-        self._explanations = TokenBucket(EXPLANATIONS_BURST)
 
     async def write(self, effect: Create | Patch | Delete) -> tuple[Outcome, list[Observed]]:
         """Carry out one write; returns its outcome and the changes of the caches."""
@@ -177,9 +173,6 @@ class ObjectWriter:
         if not _only_explains(effect):
             return await self._sender.send(request)
         async with self._explaining:
-            clock = self._sender.clock
-            while not self._explanations.take(clock.monotonic(), EXPLANATIONS_PER_SECOND / clock.rate):
-                await clock.idle(clock.rate / EXPLANATIONS_PER_SECOND)
             return await self._sender.send(request)
 
     async def _create(self, kind: Kind, effect: Create) -> Outcome:

@@ -121,7 +121,7 @@ class Sender:
         limits: SendLimits = DEFAULT_LIMITS,
     ) -> None:
         self._transport = transport
-        self.clock = clock
+        self._clock = clock
         self._fence = fence
         self._window = InFlightWindow(start=limits.concurrency, most=limits.concurrency)
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -139,7 +139,7 @@ class Sender:
         unsure = False
         while True:
             await self._enter()
-            sent_at = self.clock.monotonic()
+            sent_at = self._clock.monotonic()
             began = sent_at if began is None else began
             try:
                 outcome = await self._attempt(request) if fence is None or fence() else _NOT_SENT
@@ -152,13 +152,13 @@ class Sender:
             unsure = unsure or (error.code != 429 and error.reason != FENCED)
             backoff = backoff or RetryBackoff(self._rng)
             wait = backoff.next(error.retry_after)
-            if self.clock.monotonic() + wait > began + self._patience:
+            if self._clock.monotonic() + wait > began + self._patience:
                 return replace(outcome, unsure=unsure)
-            await self.clock.sleep(wait)
+            await self._clock.sleep(wait)
 
     async def _enter(self) -> None:
         """Wait for a place in the window."""
-        if not self._waiting and self._window.has_room(self.clock.monotonic()):
+        if not self._waiting and self._window.has_room(self._clock.monotonic()):
             self._window.in_flight += 1
             return
         place = asyncio.get_running_loop().create_future()
@@ -177,7 +177,7 @@ class Sender:
 
     def _admit(self) -> None:
         """Give the places that are free to waiting requests, now and when a pause has ended."""
-        now = self.clock.monotonic()
+        now = self._clock.monotonic()
         while self._waiting and self._window.has_room(now):
             place = self._waiting.popleft()
             if not place.done():
@@ -187,7 +187,7 @@ class Sender:
             self._pause = asyncio.create_task(self._go_on_after(seconds))
 
     async def _go_on_after(self, seconds: float) -> None:
-        await self.clock.sleep(seconds)
+        await self._clock.sleep(seconds)
         self._pause = None
         self._admit()
 
@@ -196,7 +196,7 @@ class Sender:
         if error is None:
             self._window.succeeded()
         elif error.code == 429:
-            now = self.clock.monotonic()
+            now = self._clock.monotonic()
             self._window.overloaded(sent_at=sent_at, now=now, retry_after=error.retry_after)
 
     async def _attempt(self, request: Request) -> Outcome:
@@ -206,7 +206,7 @@ class Sender:
             return _NOT_SENT
         except TransportError as lost:
             return Outcome(error=ApiError(0, GIVEN_UP, str(lost)))
-        return Outcome(response=response) if response.ok else Outcome(error=error_of(response, now=self.clock.now()))
+        return Outcome(response=response) if response.ok else Outcome(error=error_of(response, now=self._clock.now()))
 
 
 def _may_pass(error: ApiError) -> bool:

@@ -293,3 +293,14 @@ def test_our_sentence_follows_volcanos_text_and_changes_with_the_code_alone() ->
     world.now += 2 * REPEAT_SECONDS
     world.run(2)
     assert why(world, "g")[1].endswith("(LargerThanAnyNode: a pod requests more than any node has that it may run on)")
+
+
+def test_of_thousands_of_pods_that_begin_to_wait_some_get_a_reason_each_second() -> None:
+    world = World(*FOUR, group("big", 1200, phase="Inqueue"), *pods("big", 1200, "big", cpu="1"))
+    written = []
+    for _ in range(6):
+        before = len(world.decisions)
+        world.run()
+        patches = [each for each in world.decisions[before:] if isinstance(each, Patch)]
+        written.append(sum(each.resource == kinds.POD.resource for each in patches))
+    assert written == [0, 1000, 50, 50, 50, 50]

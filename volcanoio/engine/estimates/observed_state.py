@@ -58,9 +58,10 @@ class _Reader:
 
     def _waits(self, job: JobInfo) -> bool:
         """Return whether pods of a job are pending that may be scheduled, or do not exist yet."""
-        if job.queue_info is not None and not job.queue_info.is_open:
-            return False
-        if self._pending(job):
+        pending, queue = self._pending(job), job.queue_info
+        if queue is not None and not queue.is_open:  # most plugins of queues then allocate nothing more
+            return bool(pending) and self._session.rules.allocatable(queue, pending[0].shape, 1) > 0
+        if pending:
             return True
         return not job.members and bool(job.min_resources) and job.phase in _BEFORE_PODS
 

@@ -55,7 +55,10 @@ async def own_name(transport: Transport) -> str:
 
 
 async def may(transport: Transport, action: Action) -> bool:
-    """Return whether the user may do this (SelfSubjectAccessReview). Raises ApiError, TransportError."""
+    """Return whether the user may do this (SelfSubjectAccessReview).
+
+    Raises ApiError, TransportError, msgspec.DecodeError.
+    """
     spec = {"resourceAttributes": action}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
     return msgspec.json.decode(await _review(transport, _ACCESS, review), type=_AccessReview).status.allowed

@@ -51,12 +51,12 @@ class PodFold:
             return changed
         if status is TaskStatus.BOUND:
             task.bind_refusals, task.retry_at, task.bind_refusal, task.last_refusal = 0, 0.0, "", ""
-        mattered = self._matters(task)
+        could_affect = self._can_affect_decisions(task)
         self._ledger.transition(task, status, node)
-        return changed or mattered or self._matters(task)
+        return changed or could_affect or self._can_affect_decisions(task)
 
-    def _matters(self, task: TaskInfo) -> bool:
-        """Return whether what becomes of a task can alter a decision: unless others run it outside our nodes."""
+    def _can_affect_decisions(self, task: TaskInfo) -> bool:
+        """Return whether a change of a task can alter a decision: it is ours, uses claims, or is on a node of ours."""
         return bool(task.job or task.claim_names) or task.node in self._ledger.columns.rows
 
     def remove(self, pod: Pod) -> bool:
@@ -66,10 +66,10 @@ class PodFold:
             return False
         if self.tasks_with_condition.get(pod.metadata.key) is task:
             del self.tasks_with_condition[pod.metadata.key]
-        matters = self._matters(task)
+        affects = self._can_affect_decisions(task)
         self._ledger.remove_task(task)
         self._queue_gates.remove(task)
-        return matters
+        return affects
 
     def eviction_refused(self, uid: str) -> bool:
         """Restore the status of a pod whose eviction was refused."""
@@ -100,7 +100,7 @@ class PodFold:
             self._nominations.nominate(task, task.nominated_node)
         if self._queue_gates.is_enabled:
             self._queue_gates.observe(task)
-        return self._matters(task)
+        return self._can_affect_decisions(task)
 
     def _change_group(self, task: TaskInfo, pod: Pod) -> None:
         """Move a pod to another PodGroup; most pods get their PodGroup after creation."""

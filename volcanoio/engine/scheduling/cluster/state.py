@@ -73,19 +73,33 @@ COUNT_WRITES_PER_PERIOD, QUIET_COUNT_WRITES_PER_PERIOD, QUIET_PERIODS = 1.0, 50.
 """Such writes per period while tasks are placed, and once none was placed for so many periods."""
 
 
-class CountWrites:
-    """Limit of writes that only change counts of PodGroups: a count is not worth a write that a bind waits for."""
+POD_REASONS_BURST, POD_REASONS_PER_SECOND = 1000.0, 50.0
+"""Pods that get a reason why they wait at once, and per second after these: thousands may begin to wait together, and
+the API server's other clients would wait behind all these writes.
+"""
+
+
+class WriteLimits:
+    """Limits of writes that a bind, or another client of the API server, would wait for.
+
+    They only change counts of PodGroups, or explain why pods wait.
+    """
 
     def __init__(self) -> None:
-        self._bucket = TokenBucket(COUNT_WRITES_BURST)
+        self._counts = TokenBucket(COUNT_WRITES_BURST)
+        self._reasons = TokenBucket(POD_REASONS_BURST)
         self.last_placement = float("-inf")
         """Time of the last cycle that placed a task (epoch seconds)."""
 
-    def take(self, now: float, period: float) -> bool:
-        """Return whether one may be sent now."""
+    def take_reason(self, now: float) -> bool:
+        """Return whether a pod may get a reason now."""
+        return self._reasons.take(now, POD_REASONS_PER_SECOND)
+
+    def take_count(self, now: float, period: float) -> bool:
+        """Return whether the counts of a PodGroup may be written now."""
         is_busy = now < self.last_placement + QUIET_PERIODS * period
         rate = COUNT_WRITES_PER_PERIOD if is_busy else QUIET_COUNT_WRITES_PER_PERIOD
-        return self._bucket.take(now, rate / max(period, 0.001))
+        return self._counts.take(now, rate / max(period, 0.001))
 
 
 class ClusterState:
@@ -119,7 +133,7 @@ class ClusterState:
         self.victim_columns = VictimColumns(self.ledger)
         self.revisit_at: dict[str, float] = {}
         """When to look again at jobs that were not ready though nothing changed (epoch seconds), by job key."""
-        self.count_writes = CountWrites()
+        self.write_limits = WriteLimits()
         self.last_full_pass = float("-inf")
         """Time of the last pass over all due jobs (epoch seconds); after a cut it is done once a period."""
         self.next_action = 0

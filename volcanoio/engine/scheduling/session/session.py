@@ -276,11 +276,11 @@ class CycleSession(SessionContext):
         """Record that placing a job failed, if it is known what must change before another attempt can succeed.
 
         A job with one run waits for free room: its tasks are alike, so if one fitted no node, none fits until room is
-        freed. This holds only if filters do not depend on usage and no room is kept by other statements. If the queue
-        had no quota for all that it needs, it waits for quota first. Other failures are not recorded.
+        freed. This holds only if filters do not depend on usage and no room is kept by other statements. If only the
+        queue had no quota left, only the quota is checked again. Other failures are not recorded.
         """
         attempts = job.attempts
-        if len(runs) == 1 and attempts.is_quota_limited:
+        if len(runs) == 1 and attempts.is_quota_limited and not attempts.fit_errors:
             attempts.queue_shortage = (runs[0].shape, max(self.rules.job_missing(job), 1), self.now)
             return
         if len(runs) != 1 or not attempts.fit_errors or self.kept_logs:
@@ -305,7 +305,9 @@ class CycleSession(SessionContext):
         if attempts.queue_shortage is not None and not state.ledger.is_dirty(job):
             shape, missing, when = attempts.queue_shortage
             assert job.queue_info is not None
-            recent = self.now < when + max(jittered(RETRY_AFTER, job.uid or job.key), self.period)
+            # quota that is reserved for the job itself is not seen here
+            delay = self.period if self.quota_reservations is not None else jittered(RETRY_AFTER, job.uid or job.key)
+            recent = self.now < when + max(delay, self.period)
             if recent and self.rules.allocatable(job.queue_info, shape, missing) < missing:
                 return True
         waits = attempts.unschedulable_until

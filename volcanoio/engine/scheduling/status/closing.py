@@ -156,7 +156,7 @@ def close(session: CycleSession) -> Iterator[None]:
     """Let plugins close, then write what changed, a few jobs at a time; kept statements are still in place."""
     state = session.state
     if session.stats.placed:
-        state.count_writes.last_placement = session.now
+        state.write_limits.last_placement = session.now
     reviewed = yield from _review_changed(session)
     yield from _review_orphans(session)
     if state.ledger.jobs_without_group:
@@ -322,7 +322,7 @@ def _may_write_counts(session: CycleSession, job: JobInfo, period: float) -> boo
     is_starting = job.counts[_BOUND] or job.counts[_BINDING]
     if session.now < job.status_written_at + period * (STARTING_PERIODS if is_starting else 1.0):
         return False
-    return session.state.count_writes.take(session.now, period)
+    return session.state.write_limits.take_count(session.now, period)
 
 
 @lru_cache(maxsize=64)

@@ -24,8 +24,8 @@ def report_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: f
     """Write conditions and Events of unplaced tasks: a refused bind at once, other reasons once they last.
 
     Reasons that keep changing are written ever less often, since a busy cluster has room for other pods of a gang in
-    each cycle, and thousands of writes a second would slow down all clients of the API server. Returns False if a
-    changed reason is postponed for that.
+    each cycle, and thousands of writes a second would slow down all clients of the API server. For the same reason only
+    some pods a second get one (`WriteLimits`). Returns False if a reason is postponed for that.
     """
     if not lasting and not any(task.bind_refusal for task in job.members.values()):
         return True
@@ -41,11 +41,14 @@ def report_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: f
                 gang = gang or without_details(group_text(job, ready=session.rules.job_ready(job)))
                 reason, message = UNSCHEDULABLE, gang
             last = _written(task)
-            if is_due or last is None:
-                is_written = _report(session, task, reason, message, period)
-                rewritten = rewritten or (is_written and last is not None)
+            may_write = is_due or last is None
+            if last == (reason, message) or (may_write and session.now < task.condition_at + period):
+                continue
+            if may_write and session.state.write_limits.take_reason(session.now):
+                _report(session, task, reason, message, period)
+                rewritten = rewritten or last is not None
             else:
-                postponed = postponed or last != (reason, message)
+                postponed = True
     if rewritten:
         is_new = session.now >= job.pod_reasons_due + job.pod_reason_delay
         delay = FIRST_DELAY_PERIODS * period if is_new else 2 * job.pod_reason_delay
