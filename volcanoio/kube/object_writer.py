@@ -74,7 +74,7 @@ FILLERS: Mapping[str, Filler] = {"ssh-keypair": ssh_keypair}
 _LOG = structlog.get_logger(__name__)
 _FILLING_THREADS = 2
 
-EXPLANATIONS_IN_FLIGHT = 4
+EXPLANATIONS_IN_FLIGHT = 1
 """Limit of concurrent patches that only set conditions of pods.
 
 They explain why a pod waits, and thousands may be due at once. The API server's other clients, and this process' own
