@@ -55,6 +55,10 @@ class Permission(NamedTuple):
     resource: str
     namespace: str = ""
 
+    def action(self, verb: str) -> Action:
+        """Return one of its verbs on the resource."""
+        return Action(verb, self.group, self.resource, self.namespace)
+
     def __str__(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
         return f"{'/'.join(self.verbs)} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
@@ -88,16 +92,10 @@ async def check_permissions(transport: Transport) -> None:
     denied = [
         right._replace(verbs=refused)
         for right in PERMISSIONS
-        if (refused := tuple([verb for verb in right.verbs if not await _allowed(transport, right, verb)]))
+        if (refused := tuple([verb for verb in right.verbs if not await may(transport, right.action(verb))]))
     ]
     if denied:
         raise MissingPermissionsError(tuple(denied))
-
-
-async def _allowed(transport: Transport, right: Permission, verb: str) -> bool:
-    resource, _, subresource = right.resource.partition("/")
-    action = Action(verb=verb, group=right.group, resource=resource, subresource=subresource, namespace=right.namespace)
-    return await may(transport, action)
 
 
 def hollow_fleet(transport: Transport, options: HollowOptions) -> NodeFleet:

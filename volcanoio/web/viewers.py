@@ -91,7 +91,8 @@ class Viewer:
 
     async def may(self, verb: str, kind: Kind, namespace: str = "", subresource: str = "") -> bool:
         """Return whether the user may do this, as of the last 30 s. Raises ApiError, TransportError."""
-        asked = Action(verb=verb, group=kind.group, resource=kind.plural, namespace=namespace, subresource=subresource)
+        resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+        asked = Action(verb, kind.group, resource, namespace)
         at, allowed = self._rights.get(asked, (float("-inf"), False))
         now = time.monotonic()
         if now - at < RIGHT_SECONDS:

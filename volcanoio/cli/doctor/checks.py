@@ -193,10 +193,8 @@ class Examination:
         return found or [Finding(Severity.OK, "rights", f"you may use all commands in namespace {namespace}")]
 
     async def _may(self, right: Right, namespace: str) -> bool:
-        name, _, group = right.resource.partition(".")
-        resource, _, subresource = name.partition("/")
-        action = Action(verb=right.verb, group=group, resource=resource, subresource=subresource, namespace=namespace)
-        return await may(self.client.transport, action)
+        resource, _, group = right.resource.partition(".")
+        return await may(self.client.transport, Action(right.verb, group, resource, namespace))
 
     async def objects(self) -> list[Finding]:
         """Check pods, PodGroups and queues, of all namespaces if the user may read them, else of one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,13 +16,12 @@ _ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _SECONDS = 30.0
 
 
-class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A verb on a resource, as RBAC names it; in the namespace, or ("") in all. `resource` is the plural name."""
+class Action(NamedTuple):
+    """A verb on a resource as RBAC names it, such as `pods/status`; in the namespace, or ("") in all."""
 
     verb: str
     group: str
     resource: str
-    subresource: str = ""
     namespace: str = ""
 
 
@@ -59,7 +59,8 @@ async def may(transport: Transport, action: Action) -> bool:
 
     Raises ApiError, TransportError, msgspec.DecodeError.
     """
-    spec = {"resourceAttributes": action}
+    resource, _, subresource = action.resource.partition("/")
+    spec = {"resourceAttributes": {**action._asdict(), "resource": resource, "subresource": subresource}}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
     return msgspec.json.decode(await _review(transport, _ACCESS, review), type=_AccessReview).status.allowed
 
