@@ -49,7 +49,7 @@ _MAX_BUSY = {"Normal": 30.0, "Warning": 2.0}
 
 
 class EventBudget(NamedTuple):
-    """Limit of all Events of one type (Normal or Warning) of a process: `burst` at once, then `per_second`."""
+    """Limit of all Events of one type or reason of a process: `burst` at once, then `per_second`."""
 
     burst: float
     per_second: float
@@ -57,16 +57,16 @@ class EventBudget(NamedTuple):
 
 BUDGETS: Mapping[str, EventBudget] = {
     "Normal": EventBudget(burst=50.0, per_second=10.0),
-    "Warning": EventBudget(burst=500.0, per_second=20.0),
+    "FailedScheduling": EventBudget(burst=500.0, per_second=20.0),
 }
-"""The limits of a component, by type of Event. Thousands of pods may begin to wait at once, each with a Warning; the
-API server's other clients would wait behind all these Events.
+"""Limits of a component by reason, else by type. Other Warnings have none: they are few, and urgent. But thousands of
+pods may begin to wait at once, and the API server's other clients would wait behind all their Events.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderOptions:
-    """Options of a recorder: limits of all its Events by type (without one: none), and whether Events have to wait.
+    """Options of a recorder: limits of its Events, see BUDGETS, and whether Events have to wait.
 
     Events are written while `fence()` is True.
     """
@@ -343,21 +343,22 @@ class _SourceState:
 class Correlator:
     """Correlator of a recorder's Events, which also limits their rate. Times are seconds since the epoch.
 
-    If there are too many sources, the one without Events for longest is dropped. `budgets` limit all Events of a type
-    together, after the limit of their sources.
+    If there are too many sources, the one without Events for longest is dropped. `budgets` limit all Events of a
+    reason, else of a type, together, after the limit of their sources.
     """
 
     def __init__(self, budgets: Mapping[str, EventBudget] | None = None) -> None:
-        self._by_type = {
-            type_: _SourceState(budget.burst, 0.0, burst=budget.burst, refill_seconds=1 / budget.per_second)
-            for type_, budget in (budgets or {}).items()
+        self._shared = {
+            name: _SourceState(budget.burst, 0.0, burst=budget.burst, refill_seconds=1 / budget.per_second)
+            for name, budget in (budgets or {}).items()
         }
+        """The limits of reasons and types."""
         self._sources: OrderedDict[EventSource, _SourceState] = OrderedDict()
         self._due: list[tuple[float, int, EventSource | str]] = []
-        """When a source, or all Events of a type together, have their next token."""
+        """When a source, or a reason or type, has its next token."""
         self._order = count()
         self._holding: Counter[str] = Counter()
-        """Number of held Events by type."""
+        """Number of held Events by reason."""
 
     def correlate(self, event: EventKey, now: float) -> EventKey:
         """Return the Event that is to be written for this one: itself, or one that combines similar ones."""
@@ -383,26 +384,27 @@ class Correlator:
         state = self._source_state(source, now)
         state.refill(now)
         if not state.held and state.spend():
-            return self._admit_by_type(key, now)
+            return self._admit_shared(key, now)
         return self._hold(key, source, state)
 
-    def _admit_by_type(self, key: EventKey, now: float) -> bool | None:
-        """Return whether the limit of all Events of its type admits one; None if too many are held."""
-        if (state := self._by_type.get(key.type)) is None:
+    def _admit_shared(self, key: EventKey, now: float) -> bool | None:
+        """Return whether the limit of its reason or type admits an Event; None if too many are held."""
+        name = key.reason if key.reason in self._shared else key.type
+        if (state := self._shared.get(name)) is None:
             return True
         state.refill(now)
-        return True if not state.held and state.spend() else self._hold(key, key.type, state)
+        return True if not state.held and state.spend() else self._hold(key, name, state)
 
     def _hold(self, key: EventKey, source: EventSource | str, state: _SourceState) -> bool | None:
         """Hold an Event until `release`: False, or None if too many are held."""
-        if self._holding[key.type] >= _MAX_HELD:
+        if self._holding[key.reason] >= _MAX_HELD:
             return None
         if state.held:
             state.held.append(key)
         else:
             state.held = deque((key,))
             self._await_token(source, state)
-        self._holding[key.type] += 1
+        self._holding[key.reason] += 1
         return False
 
     def next_release(self) -> float | None:
@@ -414,12 +416,12 @@ class Correlator:
         released: list[EventKey] = []
         while self._due and self._due[0][0] <= now:
             _, _, source = heapq.heappop(self._due)
-            state = self._by_type[source] if isinstance(source, str) else self._sources[source]
+            state = self._shared[source] if isinstance(source, str) else self._sources[source]
             state.refill(now)
             if state.held and state.spend():
                 key = state.held.popleft()
-                self._holding[key.type] -= 1
-                if isinstance(source, str) or self._admit_by_type(key, now):
+                self._holding[key.reason] -= 1
+                if isinstance(source, str) or self._admit_shared(key, now):
                     released.append(key)
             if state.held:
                 self._await_token(source, state)

@@ -194,13 +194,15 @@ async def test_events_of_a_type_share_a_limit_and_those_of_other_types_pass_it()
     assert len(await bench.written(6)) == 6
 
 
-async def test_a_thousand_pods_that_begin_to_wait_are_explained_at_the_rate_of_warnings() -> None:
+async def test_events_of_a_thousand_pods_that_begin_to_wait_do_not_delay_other_warnings() -> None:
     bench = Bench(options=RecorderOptions(budgets=BUDGETS))
     for number in range(1000):
         bench.recorder.record(event(about(number), "Warning", "FailedScheduling", "0/9 nodes are available"))
     assert len(await bench.written(500)) == 500
+    bench.recorder.record(event(JOB, "Warning", "Evict", "preempted"))
+    assert (await bench.written(501))[-1].body["reason"] == "Evict"
     bench.clock.time += 10
-    assert len(await bench.written(700)) == 700
+    assert len(await bench.written(701)) == 701
 
 
 async def test_events_wait_while_other_requests_are_in_flight_but_not_without_end() -> None:
