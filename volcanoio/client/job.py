@@ -144,9 +144,9 @@ class AsyncJob:
     ) -> Status:
         """Wait until it is in a phase, by default one in which it stays; cancelling the wait leaves the job running.
 
-        `until` is a phase such as "Running", or "Placed" (it left Pending) or "Finished". Raises Timeout after
-        `timeout` seconds, Unschedulable if it is not placed by then or after `start_timeout` seconds, and JobFailed
-        when it has ended and will not reach that phase; a job that is suspended meanwhile counts as ended.
+        `until` is a phase such as "Running", or "Placed" (it left Pending) or "Finished". Raises
+        Timeout after `timeout` seconds; Unschedulable instead if the job is not placed then, or after `start_timeout`
+        seconds; JobFailed if it ended in another phase. A job that is suspended counts as ended.
         `progress` draws a bar: by default in terminals and notebooks.
         """
         goal = _goal(until)

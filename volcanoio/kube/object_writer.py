@@ -77,7 +77,7 @@ _FILLING_THREADS = 2
 EXPLANATIONS_IN_FLIGHT = 1
 """Limit of concurrent patches that only set conditions of pods.
 
-They explain why a pod waits, and thousands may be due at once. The API server's other clients, and this process' own
+They explain why a pod waits, and many are due at once. The API server's other clients, and this process' own
 changes of PodGroups, would wait behind all that are in flight.
 """
 

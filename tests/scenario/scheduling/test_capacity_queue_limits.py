@@ -144,7 +144,7 @@ def test_a_gang_without_room_in_its_queue_is_not_retried_until_the_queue_has_roo
     assert len(world.binds) == 3
 
 
-def test_a_gang_without_quota_and_nodes_is_not_retried_until_it_has_quota() -> None:
+def test_a_gang_without_quota_and_room_is_not_retried_until_there_is_room() -> None:
     """Four of its six tasks are within the limit, and three of these fit the nodes."""
     world = World(
         *(node(f"n{at}", cpu="3") for at in range(3)),

@@ -58,7 +58,7 @@ async def waiting_by_conditions(client: Client, target: str, namespace: str) -> 
 
 
 async def job_without_group(client: Client, target: str, namespace: str) -> Waiting | None:
-    """Return what there is to know of a Job that the scheduler does not know: it has ended, or has no PodGroup yet.
+    """Return the phase of a Job without PodGroup, and unless it has ended, that the PodGroup is missing.
 
     Returns None if there is no such Job. Raises ApiError.
     """

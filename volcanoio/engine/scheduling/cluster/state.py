@@ -74,8 +74,8 @@ COUNT_WRITES_PER_PERIOD, QUIET_COUNT_WRITES_PER_PERIOD, QUIET_PERIODS = 1.0, 50.
 
 
 POD_REASONS_BURST, POD_REASONS_PER_SECOND = 1000.0, 50.0
-"""Pods that get a reason why they wait at once, and per second after these: thousands may begin to wait together, and
-the API server's other clients would wait behind all these writes.
+"""Limit of the conditions that explain why pods wait: so many at once, then so many per second. Thousands of pods may
+begin to wait together, and the API server's other clients would wait behind all these writes.
 """
 
 
@@ -92,7 +92,7 @@ class WriteLimits:
         """Time of the last cycle that placed a task (epoch seconds)."""
 
     def take_reason(self, now: float) -> bool:
-        """Return whether a pod may get a reason now."""
+        """Return whether a condition that explains why a pod waits may be written now."""
         return self._reasons.take(now, POD_REASONS_PER_SECOND)
 
     def take_count(self, now: float, period: float) -> bool:

@@ -24,8 +24,8 @@ def report_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: f
     """Write conditions and Events of unplaced tasks: a refused bind at once, other reasons once they last.
 
     Reasons that keep changing are written ever less often, since a busy cluster has room for other pods of a gang in
-    each cycle, and thousands of writes a second would slow down all clients of the API server. For the same reason only
-    some pods a second get one (`WriteLimits`). Returns False if a reason is postponed for that.
+    each cycle, and thousands of writes a second would slow down all clients of the API server. Their
+    number is limited, too (`WriteLimits`). Returns False if a reason is postponed for that.
     """
     if not lasting and not any(task.bind_refusal for task in job.members.values()):
         return True
