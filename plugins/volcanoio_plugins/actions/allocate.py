@@ -2,16 +2,25 @@
 
 Source: Volcano pkg/scheduler/actions/allocate. The first attempt at a job places as many tasks as make it ready; each
 later attempt in the session places one task, so that queues and jobs alternate.
+
+A job with a network topology is placed in one HyperNode, and each of its sub-jobs with one in a HyperNode inside that.
+HyperNodes are tried level by level, the best of a level first; what does not suffice is undone. As a HyperNode's score
+does not depend on where the tasks would go, the first one that suffices is the one that Volcano finds by trying all.
+With sub-jobs, the score of a job's HyperNode is the sum of those chosen for the sub-jobs: all of a level are tried,
+and the best is then placed again.
 """
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.heap import Heap
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.session import Backlog, Run, Session, Statement
 from volcanoio.framework.scheduling.views import Job, SubJob
 
@@ -38,6 +47,18 @@ class PendingRuns:
         run = self.runs[self._run]
         return run, self._at, len(run.tasks) - self._at
 
+    def savepoint(self) -> Any:
+        """Return the position for `rollback`."""
+        return self._run, self._at
+
+    def rollback(self, savepoint: Any) -> None:
+        """Return to an earlier position."""
+        self._run, self._at = savepoint
+
+    def clear(self) -> None:
+        """Skip all tasks."""
+        self._run = len(self.runs)
+
     def advance(self, count: int) -> None:
         """Move on by `count` tasks of the current run."""
         self._at += count
@@ -52,22 +73,43 @@ class PendingSubJobs:
     Volcano: organizeJobWorksheet. The needed sub-jobs are determined once; a sort key is computed at every push.
     """
 
-    __slots__ = ("_heap", "_needed", "runs_by_sub_job")
+    __slots__ = ("_heap", "_needed", "_session", "runs_by_sub_job")
 
     def __init__(self, session: Session, job: Job) -> None:
+        self._session = session
         self._needed = needed_sub_jobs(session, job)
         self.runs_by_sub_job: dict[str, PendingRuns] = {}
         """Runs of pending tasks by the sub-job's key."""
         for sub_job in job.sub_jobs:
             if runs := session.runs(job, best_effort=False, sub_job=sub_job):
                 self.runs_by_sub_job[sub_job.key] = PendingRuns(runs)
-        self._heap: Heap[SubJob] = Heap(
-            lambda sub_job: (sub_job.key not in self._needed, session.sub_job_key(sub_job)),
-            [sub_job for sub_job in job.sub_jobs if sub_job.key in self.runs_by_sub_job],
-        )
+        self._heap = self._ordered([sub_job for sub_job in job.sub_jobs if sub_job.key in self.runs_by_sub_job])
 
     def __bool__(self) -> bool:
         return bool(self._heap)
+
+    def savepoint(self) -> Any:
+        """Return what is left for `rollback`."""
+        left = []
+        while self._heap:
+            left.append(self._heap.pop())
+        self._heap = self._ordered(left)
+        return left, {key: pending.savepoint() for key, pending in self.runs_by_sub_job.items()}
+
+    def rollback(self, savepoint: Any) -> None:
+        """Return to what was left earlier."""
+        left, positions = savepoint
+        self._heap = self._ordered(left)
+        for key, position in positions.items():
+            self.runs_by_sub_job[key].rollback(position)
+
+    def clear(self) -> None:
+        """Skip all sub-jobs."""
+        self._heap = self._ordered(())
+
+    def _ordered(self, sub_jobs: Sequence[SubJob]) -> Heap[SubJob]:
+        """Return a queue of sub-jobs: those needed to reach a minimum first."""
+        return Heap(lambda one: (one.key not in self._needed, self._session.sub_job_key(one)), sub_jobs)
 
     @property
     def runs(self) -> list[Run]:
@@ -185,7 +227,7 @@ class Allocate:
 
     def _collect_pending(self, session: Session, job: Job) -> PendingTasks:
         """Return the job's tasks to place; empty if there are none, or the job is not valid."""
-        if not session.job_valid(job):
+        if not session.job_valid(job) or (job.has_network_topology and not session.domains.are_known(job)):
             return PendingRuns([])
         pending = PendingSubJobs(session, job) if job.sub_jobs else PendingRuns(session.runs(job, best_effort=False))
         if pending:
@@ -194,7 +236,7 @@ class Allocate:
 
     def _try_one_task(self, session: Session, job: Job, pending: PendingTasks) -> bool:
         """Place one task without a statement if that makes the job ready; False, with nothing done, otherwise."""
-        if job.min_available - job.ready_count > 1 or isinstance(pending, PendingSubJobs):
+        if job.min_available - job.ready_count > 1 or isinstance(pending, PendingSubJobs) or job.has_network_topology:
             return False
         run, start, _ = pending.position
         if not session.allocate_and_bind(job, run, start):
@@ -205,10 +247,7 @@ class Allocate:
     def _try_with_statement(self, session: Session, job: Job, pending: PendingTasks) -> Generator[None, None, bool]:
         """Make one attempt at a job with a statement; return whether it was committed."""
         statement = session.statement(job)
-        if isinstance(pending, PendingSubJobs):
-            number, ready = yield from self._place_sub_jobs(session, job, pending, statement)
-        else:
-            number, ready = yield from self._place(session, job, pending, statement)
+        number, ready = yield from self._place_in_best_domain(session, job, pending, statement)
         ready = ready or session.job_ready(job)
         if ready:
             statement.commit()
@@ -221,32 +260,103 @@ class Allocate:
             session.mark_unschedulable(job, pending.runs)
         return ready
 
-    def _place_sub_jobs(
-        self, session: Session, job: Job, pending: PendingSubJobs, statement: Statement
+    def _place_in_best_domain(
+        self, session: Session, job: Job, pending: PendingTasks, statement: Statement
     ) -> Generator[None, None, tuple[int, bool]]:
+        """Place tasks in the best HyperNode of the first level that suffices; return as `_place`.
+
+        Where none suffices, the room of the roomiest one says why.
+        """
+        if not job.has_network_topology:
+            number, ready, _ = yield from self._place_all(session, job, pending, statement, CLUSTER)
+            return number, ready
+        runs, end = pending.runs, None
+        levels = session.domains.levels(job, evicting=False)
+        for level in levels:
+            solutions: list[tuple[float, str]] = []
+            for name in session.domains.promising(job, level, runs):
+                mark, start = statement.savepoint(), pending.savepoint()
+                session.begin_attempt(job)
+                number, ready, score = yield from self._place_all(session, job, pending, statement, name)
+                if number and (ready or session.job_ready(job) or session.job_pipelined(job)):
+                    if isinstance(pending, PendingRuns) or len(level) == 1:
+                        return number, ready
+                    solutions.append((score, name))
+                statement.rollback(mark, record_attempts=True)
+                end = pending.savepoint()
+                pending.rollback(start)
+            if solutions:
+                best = max(solutions, key=lambda solution: solution[0])
+                session.begin_attempt(job)
+                number, ready, _ = yield from self._place_all(session, job, pending, statement, best[1])
+                return number, ready
+        if end is not None:
+            pending.rollback(end)
+        elif levels:
+            name = session.domains.roomiest(levels[-1], runs)
+            number, ready, _ = yield from self._place_all(session, job, pending, statement, name)
+            return number, ready
+        else:
+            pending.clear()
+        return 0, False
+
+    def _place_all(
+        self, session: Session, job: Job, pending: PendingTasks, statement: Statement, within: str
+    ) -> Generator[None, None, tuple[int, bool, float]]:
+        """Place tasks of a job in a HyperNode; return as `_place`, with the score of the HyperNodes of sub-jobs."""
+        if isinstance(pending, PendingSubJobs):
+            return (yield from self._place_sub_jobs(session, job, pending, statement, within))
+        number, ready = yield from self._place(session, job, pending, statement, within)
+        return number, ready, 0.0
+
+    def _place_sub_jobs(
+        self, session: Session, job: Job, pending: PendingSubJobs, statement: Statement, within: str
+    ) -> Generator[None, None, tuple[int, bool, float]]:
         """Place sub-jobs until the job is ready; a sub-job that does not become ready is undone.
 
-        Returns how many tasks were placed, and whether the job is known to be ready. A sub-job that was undone is not
-        tried again in this session (Volcano: allocateForJob).
+        Returns how many tasks were placed, whether the job is known to be ready, and the summed scores of the
+        sub-jobs' HyperNodes. A sub-job that was undone is not tried again in this session (Volcano: allocateForJob).
         """
-        number = 0
+        number, total = 0, 0.0
         while pending:
             sub_job, own = pending.pop()
             session.begin_attempt(job, sub_job)
-            mark = statement.savepoint()
-            placed, _ = yield from self._place(session, job, own, statement, sub_job)
-            if not placed or not (session.sub_job_ready(sub_job) or session.sub_job_pipelined(sub_job)):
-                statement.rollback(mark, record_attempts=True)
+            placed, name = yield from self._place_sub_job(session, job, sub_job, own, statement, within)
+            if not placed:
                 continue
             number += placed
+            total += session.domains.score(sub_job, name) if job.has_network_topology else 0.0
             if own:
                 pending.push(sub_job)
             if session.job_ready(job):
-                return number, True
-        return number, False
+                return number, True, total
+        return number, False, total
 
-    def _place(
-        self, session: Session, job: Job, pending: PendingRuns, statement: Statement, sub_job: SubJob | None = None
+    def _place_sub_job(  # noqa: PLR0913 - one step of the loop above
+        self, session: Session, job: Job, sub_job: SubJob, own: PendingRuns, statement: Statement, within: str
+    ) -> Generator[None, None, tuple[int, str]]:
+        """Place one sub-job in the best HyperNode that suffices; return how many tasks, and the HyperNode."""
+        for level in (
+            session.domains.levels(sub_job, within, evicting=False) if job.has_network_topology else [[within]]
+        ):
+            candidates = session.domains.promising(sub_job, level, own.runs) if len(level) > 1 else level
+            for name in candidates:
+                mark, start = statement.savepoint(), own.savepoint()
+                placed, _ = yield from self._place(session, job, own, statement, name, sub_job)
+                if placed and (session.sub_job_ready(sub_job) or session.sub_job_pipelined(sub_job)):
+                    return placed, name
+                statement.rollback(mark, record_attempts=True)
+                own.rollback(start)
+        return 0, within
+
+    def _place(  # noqa: PLR0913 - the innermost step, called for a job or a sub-job of it
+        self,
+        session: Session,
+        job: Job,
+        pending: PendingRuns,
+        statement: Statement,
+        within: str,
+        sub_job: SubJob | None = None,
     ) -> Generator[None, None, tuple[int, bool]]:
         """Place tasks until the job or sub-job is ready, or can no longer become ready.
 
@@ -261,7 +371,7 @@ class Allocate:
             if (allowed := session.allocatable(job, run.shape, session.batch_size(run.shape, left))) <= 0:
                 pending.advance(left)
                 continue
-            placed, ready = statement.allocate(run, start, allowed, sub_job=sub_job)
+            placed, ready = statement.allocate(run, start, allowed, sub_job=sub_job, within=within)
             number += placed
             if ready:
                 pending.advance(placed)

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from volcanoio.framework.scheduling.points import Purpose, SortKey
@@ -121,15 +122,18 @@ _EVICTABLE_STATUSES = {Purpose.PREEMPT: (TaskStatus.RUNNING, TaskStatus.BOUND), 
 
 
 class Domain(NamedTuple):
-    """Nodes within which all tasks of a job are placed; "" is the whole cluster."""
+    """A HyperNode within which all tasks of a job are placed, and the names of its nodes."""
 
     name: str
     nodes: frozenset[str]
 
 
-def domains(session: Session, job: Job, most: int) -> list[Domain]:  # noqa: ARG001 - no plugin divides nodes by job yet
-    """Return the domains to try for a job, in order, at most `most`: the whole cluster."""
-    return [Domain("", frozenset(session.nodes.names))][:most]
+def domains(session: Session, job: Job, most: int) -> Iterator[Domain]:
+    """Yield the domains to try for a job, in order, at most `most`: the whole cluster without a network topology."""
+    levels = session.domains.levels(job, evicting=True)
+    names = dict.fromkeys([name for level in levels for name in level])
+    for name in islice(names, most):
+        yield Domain(name, session.domains.nodes(name))
 
 
 class OrderedJobs:

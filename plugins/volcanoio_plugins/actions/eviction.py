@@ -9,9 +9,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from volcanoio.framework.scheduling.heap import PriorityQueue
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import CandidateNodes, Eligible, Run, Session, Statement
-from volcanoio.framework.scheduling.views import Job, Task
+from volcanoio.framework.scheduling.views import Job, SubJob, Task
 from volcanoio.model.scheduling import PodGroupPhase
 
 
@@ -34,6 +35,16 @@ def runs_that_may_evict(session: Session, job: Job) -> list[Run]:
     runs = [*session.runs(job, best_effort=False), *session.runs(job, best_effort=True)]
     chosen = [Run(run.shape, run.role, [task for task in run.tasks if task.can_preempt], run.nominated) for run in runs]
     return [run for run in chosen if run.tasks]
+
+
+def must_stay_together(session: Session, job: Job) -> bool:
+    """Return whether a network topology keeps the job, or one of its sub-jobs, within less than the cluster."""
+    if not job.has_network_topology:
+        return False
+    everywhere = session.hyper_nodes.tier(CLUSTER)
+    gangs: list[Job | SubJob] = [job, *job.sub_jobs]
+    limits = [session.highest_tier(gang) for gang in gangs]
+    return any(limit is not None and limit < everywhere for limit in limits)
 
 
 def jobs_by_queue(session: Session, jobs: Iterable[Job]) -> Generator[None, None, dict[str, PriorityQueue[Job]]]:

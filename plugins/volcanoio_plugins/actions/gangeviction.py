@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import FittingTasks, Run, Session, Statement
 from volcanoio.framework.scheduling.views import Job, SubJob, Task, TaskStatus
@@ -48,10 +49,13 @@ class GangEvictor:
         self._purpose, self._reason = goal
         self._candidates = candidates
         self._statement: Statement
+        self._within = CLUSTER
+        """The HyperNode in which the tasks are placed."""
         self._wanted: list[_Wanted] = []
 
     def within(self, domain: Domain) -> Generator[None, None, bool]:
         """Evict the necessary tasks on the nodes of a domain; return whether that succeeded."""
+        self._within = domain.name
         self._wanted = self._count()
         if any(wanted.fitting.with_evictions < wanted.number for wanted in self._wanted):
             return False
@@ -82,7 +86,7 @@ class GangEvictor:
             numbers[run.shape.id] = numbers.get(run.shape.id, 0) + len(run.tasks)
             first.setdefault(run.shape.id, run.tasks[0])
         return [
-            _Wanted(number, self._victims.fitting_tasks(first[shape], self._purpose))
+            _Wanted(number, self._victims.fitting_tasks(first[shape], self._purpose, self._within))
             for shape, number in numbers.items()
         ]
 
@@ -138,18 +142,42 @@ class GangEvictor:
 
     def _place(self) -> Generator[None, None, bool]:
         """Pipeline every task; return whether all fit and the job would then be worth keeping."""
-        session = self._session
+        by_sub_job: dict[str, tuple[SubJob | None, list[Run]]] = {}
         for run in self._runs:
+            sub_job = self._job.sub_job_of(run.tasks[0])
+            key = "" if sub_job is None or sub_job.network_topology is None else sub_job.key
+            by_sub_job.setdefault(key, (sub_job if key else None, []))[1].append(run)
+        for sub_job, runs in by_sub_job.values():
+            if not (yield from self._place_together(sub_job, runs)):
+                return False
+        return worth_keeping(self._session, self._job, self._statement.pipelined)
+
+    def _place_together(self, sub_job: SubJob | None, runs: Sequence[Run]) -> Generator[None, None, bool]:
+        """Pipeline all tasks of runs in one HyperNode of the domain that is allowed for their sub-job, or in any."""
+        domains, statement = self._session.domains, self._statement
+        levels = [[self._within]] if sub_job is None else domains.levels(sub_job, self._within, evicting=False)
+        for level in levels:
+            for name in level if sub_job is None else domains.promising(sub_job, level, runs):
+                mark = statement.savepoint()
+                if (yield from self._place_within(name, runs)):
+                    return True
+                statement.rollback(mark)
+        return False
+
+    def _place_within(self, name: str, runs: Sequence[Run]) -> Generator[None, None, bool]:
+        """Pipeline all tasks of runs in one HyperNode; return whether all fit."""
+        for run in runs:
             number = 0
             while number < len(run.tasks):
-                some = session.batch_size(run.shape, len(run.tasks) - number)
+                some = self._session.batch_size(run.shape, len(run.tasks) - number)
                 if self._victims.queue_allocatable(self._job, run.shape, some) < some:
                     return False
-                if self._statement.pipeline(run, number, some, while_starving=False, idle_first=True) < some:
+                placed = self._statement.pipeline(run, number, some, while_starving=False, idle_first=True, within=name)
+                if placed < some:
                     return False
                 number += some
                 yield
-        return worth_keeping(session, self._job, self._statement.pipelined)
+        return True
 
     def _without_spare(
         self, start: Any, whole: list[Bundle], taken: list[Bundle]

@@ -144,9 +144,7 @@ class Preempt:
         jobs: dict[str, PriorityQueue[Job]] = {}
         members: dict[str, list[Job]] = {}
         for job in preemptors(session):
-            spec = job.group.spec
-            parts = [policy.network_topology for policy in spec.sub_group_policy]
-            if any(topology is not None for topology in (spec.network_topology, *parts)):
+            if job.has_network_topology:
                 continue  # gangpreempt handles jobs with topology constraints as a whole
             if job.queue not in jobs:
                 jobs[job.queue], members[job.queue] = session.empty_job_order(), []

@@ -13,7 +13,14 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
-from volcanoio_plugins.actions.eviction import EvictionGoal, TaskEvictor, jobs_by_queue, preemptors, runs_that_may_evict
+from volcanoio_plugins.actions.eviction import (
+    EvictionGoal,
+    TaskEvictor,
+    jobs_by_queue,
+    must_stay_together,
+    preemptors,
+    runs_that_may_evict,
+)
 
 
 class ReclaimArguments(msgspec.Struct, frozen=True):
@@ -32,7 +39,9 @@ class Reclaim:
 
     def run(self, session: Session) -> Iterator[None]:
         """Evict for jobs of queues that are not overused, in the order of queues and jobs."""
-        jobs = yield from jobs_by_queue(session, preemptors(session))
+        # it chooses node by node: gangreclaim makes room for a job whose pods must be in one HyperNode
+        free = (job for job in preemptors(session) if not must_stay_together(session, job))
+        jobs = yield from jobs_by_queue(session, free)
         if not jobs:
             return
         yield from session.victims.prepare()

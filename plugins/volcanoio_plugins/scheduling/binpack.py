@@ -7,15 +7,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.arguments import ArgumentError, convert
+from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import AmountColumns, Nodes, Shape
 from volcanoio.model.resources import CPU, MEMORY
 from volcanoio_plugins.scheduling.kubernetes.noderesources import positive
+from volcanoio_plugins.scheduling.resource_weights import resource_weights, without_weights
 
 MAX_SCORE = 100
 _BY_AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
-_RESOURCE_WEIGHT = "binpack.resources."
+_RESOURCES = "binpack.resources"
 
 
 class _RequestTerms(NamedTuple):
@@ -50,21 +51,8 @@ class Binpack:
     name = "binpack"
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        fixed = {key: value for key, value in arguments.items() if not key.startswith(_RESOURCE_WEIGHT)}
-        given = convert(fixed, BinpackArguments, self.name)
-        listed = [name.strip() for name in given.resources.split(",") if name.strip()]
-        others = {key.removeprefix(_RESOURCE_WEIGHT): arguments[key] for key in arguments if key not in fixed}
-        for name, value in others.items():
-            if name not in listed:
-                msg = (
-                    f'{self.name}: "{_RESOURCE_WEIGHT}{name}" weighs what binpack.resources does not list; add it there'
-                )
-                raise ArgumentError(msg, key=f"{_RESOURCE_WEIGHT}{name}")
-            if not isinstance(value, int) or isinstance(value, bool):
-                msg = f'{self.name}: "{_RESOURCE_WEIGHT}{name}" takes a whole number, without quotes'
-                raise ArgumentError(msg, key=f"{_RESOURCE_WEIGHT}{name}")
-        weights = {CPU: given.cpu, MEMORY: given.memory, **{name: others.get(name, 1) for name in listed}}
-        self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
+        given = convert(without_weights(arguments, _RESOURCES), BinpackArguments, self.name)
+        self._weights = resource_weights(self.name, arguments, _RESOURCES, cpu=given.cpu, memory=given.memory)
         self._factor = float(MAX_SCORE * given.weight) if given.weight > 0 else 0.0
         self._terms_of: dict[int, _RequestTerms] = {}
 

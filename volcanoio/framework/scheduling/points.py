@@ -470,6 +470,31 @@ class VictimOrder(Protocol):
         ...
 
 
+@runtime_checkable
+class HyperNodeLevels(Protocol):
+    """Divides the cluster into HyperNodes in which all tasks of a job or sub-job are placed.
+
+    The first plugin that has it decides. Volcano: HyperNodeGradientForJob and HyperNodeGradientForSubJob.
+    """
+
+    def hyper_node_levels(self, gang: Job | SubJob, within: str, *, evicting: bool) -> Sequence[Sequence[str]]:
+        """Return the HyperNodes to try inside one, in levels: of the first level with a solution the best is used.
+
+        Called for gangs with a network topology. `evicting`: tasks will be evicted to make room. No level: the gang
+        cannot be placed inside `within`.
+        """
+        ...
+
+
+@runtime_checkable
+class HyperNodeOrder(Protocol):
+    """Scores HyperNodes of one level for a job or sub-job; scores of all plugins are added."""
+
+    def hyper_node_scores(self, gang: Job | SubJob, names: Sequence[str]) -> NDArray[np.float64]:
+        """Return one score per HyperNode, with the plugin's weight applied."""
+        ...
+
+
 class Purpose(StrEnum):
     """Why tasks are evicted."""
 
@@ -593,6 +618,8 @@ SWITCHES: Mapping[str, tuple[type, ...]] = {
     "enabledVictim": (VictimTasks, VictimGuard),
     "enabledOverused": (Overused,),
     "enabledAllocatable": (Allocatable,),
+    "enabledHyperNodeOrder": (HyperNodeOrder,),
+    "enabledHyperNodeGradient": (HyperNodeLevels,),
     "enabledSubJobReady": (SubJobReady,),
     "enabledSubJobPipelined": (SubJobPipelined,),
     "enabledSubJobOrder": (SubJobOrder,),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.heap import PriorityQueue
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.points import Purpose, SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Verdict
@@ -146,8 +147,8 @@ class Victims(Protocol):
         """
         ...
 
-    def fitting_tasks(self, task: Task, purpose: Purpose) -> FittingTasks:
-        """Count how many tasks like this one fit, with and without evictions."""
+    def fitting_tasks(self, task: Task, purpose: Purpose, hyper_node: str = CLUSTER) -> FittingTasks:
+        """Count how many tasks like this one fit in a HyperNode, with and without evictions."""
         ...
 
     def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task], *, partial: bool = False) -> list[Task]:
@@ -221,22 +222,31 @@ class Statement(Protocol):
         until_ready: bool = True,
         idle_only: bool = False,
         sub_job: SubJob | None = None,
+        within: str = CLUSTER,
     ) -> Placed:
         """Allocate up to `count` tasks of a run from index `start`, each on the best node at that moment.
 
         Nodes with enough idle resources come before nodes whose resources are being released; on the latter a task is
         pipelined, unless `idle_only`. Stops when the job or sub-job is ready (`until_ready`; checked after each task)
-        or when no node is left; the fit errors are then recorded on the job.
+        or when no node is left in the HyperNode `within`; the fit errors are then recorded on the job.
         """
         ...
 
-    def pipeline(
-        self, run: Run, start: int, count: int, *, while_starving: bool = True, idle_first: bool = False
+    def pipeline(  # noqa: PLR0913 - keywords that restrict one placement; actions name those they need
+        self,
+        run: Run,
+        start: int,
+        count: int,
+        *,
+        while_starving: bool = True,
+        idle_first: bool = False,
+        within: str = CLUSTER,
     ) -> int:
         """Pipeline up to `count` tasks of a run from index `start`; return how many got a node.
 
-        Each goes to the best node with enough free or releasing resources; with `idle_first` idle resources come
-        first. Stops when no node is left and, with `while_starving`, when the job is no longer starving.
+        Each goes to the best node in the HyperNode `within` that has enough free or releasing resources; with
+        `idle_first` idle resources come first. Stops when no node is left and, with `while_starving`, when the job is
+        no longer starving.
         """
         ...
 
@@ -305,8 +315,44 @@ class Backlog(Protocol):
         ...
 
 
+class Domains(Protocol):
+    """The HyperNodes in which gangs with a network topology are placed (see `hypernodes`)."""
+
+    def are_known(self, job: Job) -> bool:
+        """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits."""
+        ...
+
+    def levels(self, gang: Job | SubJob, within: str = CLUSTER, *, evicting: bool) -> Sequence[Sequence[str]]:
+        """Return the HyperNodes to try for a gang inside one, in levels: the first level with a solution is used.
+
+        The HyperNode itself where the gang has no network topology, or no plugin divides the cluster.
+        """
+        ...
+
+    def promising(self, gang: Job | SubJob, names: Sequence[str], runs: Sequence[Run]) -> list[str]:
+        """Return those of these HyperNodes that may have room for what the gang still needs, best first."""
+        ...
+
+    def roomiest(self, names: Sequence[str], runs: Sequence[Run]) -> str:
+        """Return the HyperNode with room for most tasks of these runs."""
+        ...
+
+    def score(self, gang: Job | SubJob, name: str) -> float:
+        """Return the sum of the plugins' scores of a HyperNode for a gang."""
+        ...
+
+    def nodes(self, name: str) -> frozenset[str]:
+        """Return the names of the nodes in a HyperNode."""
+        ...
+
+
 class Session(SessionView, Protocol):
     """The session of one cycle."""
+
+    @property
+    def domains(self) -> Domains:
+        """The HyperNodes in which gangs with a network topology are placed."""
+        ...
 
     def is_action_configured(self, action: str) -> bool:
         """Return whether the configuration contains the action."""

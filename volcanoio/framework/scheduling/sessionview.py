@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from volcanoio.framework.scheduling.hypernodes import HyperNodes
 from volcanoio.framework.scheduling.podterms import PodCounts
-from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView, Task, VolumesView
+from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView, SubJob, Task, VolumesView
 from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject
 
@@ -137,6 +138,26 @@ class SessionView(Protocol):
 
     def changed_since(self, resource: str, version: int) -> Sequence[str] | None:
         """Return the keys of objects added, changed or removed after a version; None if it is too old to know."""
+        ...
+
+    @property
+    def hyper_nodes(self) -> HyperNodes:
+        """The tree of HyperNodes; only its root unless some plugin `watches` HyperNodes."""
+        ...
+
+    def highest_tier(self, gang: Job | SubJob) -> int | None:
+        """Return the highest tier across which the tasks of a job or sub-job may be spread.
+
+        A soft network topology allows every tier, or every one that a hard topology of its job allows. None without a
+        network topology, and for a hard one whose tier name no HyperNode has.
+        """
+        ...
+
+    def placed_in(self, gang: Job | SubJob) -> str:
+        """Return the lowest HyperNode that contains the placed tasks of a job or sub-job, "" if there are none.
+
+        It is as of the start of the last attempt: the tasks that the attempt has placed so far do not count.
+        """
         ...
 
     @property

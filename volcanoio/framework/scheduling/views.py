@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.podterms import NodeCounts, PodSelector, PodTerms
+from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Affinity, Node, NodeSelectorTerm, Pod, Requirement, Toleration
 from volcanoio.model.scheduling import PodGroup, Queue
 
@@ -205,6 +206,19 @@ class GangView(Protocol):
     """Tasks of which a minimum runs together: a job or a sub-job."""
 
     @property
+    def key(self) -> str:
+        """`namespace/name` of a job's PodGroup, `JOB/POLICY-VALUES` of a sub-job.
+
+        The tasks that no policy selects are a sub-job with the job's key.
+        """
+        ...
+
+    @property
+    def network_topology(self) -> NetworkTopology | None:
+        """How close to each other its tasks are placed: that of the PodGroup, or of a sub-job's policy."""
+        ...
+
+    @property
     def min_available(self) -> int:
         """How many tasks must be placed together: a job's minMember, a sub-job's subGroupSize (1 by default)."""
         ...
@@ -248,11 +262,6 @@ class SubJob(GangView, Protocol):
     """
 
     @property
-    def key(self) -> str:
-        """`JOB/POLICY-VALUES`; the job's key for tasks that no policy selects."""
-        ...
-
-    @property
     def group(self) -> str:
         """`JOB/POLICY`, the same for all of one policy; the job's key for tasks that no policy selects."""
         ...
@@ -277,8 +286,8 @@ class Job(GangView, Protocol):
     """A PodGroup and its pods. Counters follow Volcano's JobInfo (`pkg/scheduler/api/job_info.go`)."""
 
     @property
-    def key(self) -> str:
-        """`namespace/name` of the PodGroup."""
+    def has_network_topology(self) -> bool:
+        """Whether it, or one of its sub-group policies, has a network topology."""
         ...
 
     @property

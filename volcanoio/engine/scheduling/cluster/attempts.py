@@ -19,6 +19,7 @@ from volcanoio.framework.scheduling.views import Shape, Task, TaskStatus
 
 QUEUE_NOT_FOUND = "QueueNotFound"
 QUEUE_QUOTA = "QueueQuota"
+INVALID_HYPER_NODES = "InvalidHyperNodes"
 SCHEDULABLE, UNSCHEDULABLE = "Schedulable", "Unschedulable"
 _NONE: frozenset[str] = frozenset()
 
@@ -48,17 +49,21 @@ class Reason:
 class FitErrors:
     """Why a task fits no node: the number of nodes per reason; a node counts under its first reason.
 
-    `text` has the form `0/4 nodes are unavailable: 4 Insufficient cpu.`
+    `hyper_node` is where the task had to be placed, "" for anywhere. `text` has the form
+    `0/4 nodes are unavailable: 4 Insufficient cpu.` or `In hyperNode s0: 0/2 nodes are unavailable: …`.
     """
 
     total: int
     counts: Mapping[str, int]
+    hyper_node: str = ""
     text: str = field(init=False)
 
     def __post_init__(self) -> None:
         text = "all nodes are unavailable"
         if self.counts:
             text = f"0/{self.total} nodes are unavailable: {', '.join(histogram(self.counts))}."
+        if self.hyper_node:
+            text = f"In hyperNode {self.hyper_node}: {text}"
         object.__setattr__(self, "text", text)
 
 

@@ -14,6 +14,7 @@ from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo, SubJobs
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Shape, Task, TaskStatus
+from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Pod
 from volcanoio.model.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, TASK_SPEC
 from volcanoio.model.resources import add_nonzero, add_to_each, stored_amounts
@@ -397,6 +398,7 @@ class JobInfo(JobCounts):
         "event_text",
         "group",
         "has_group",
+        "has_network_topology",
         "is_single_pod",
         "key",
         "members_at_close",
@@ -478,6 +480,11 @@ class JobInfo(JobCounts):
         self._read_group()
         self._build_sub_jobs()
 
+    @property
+    def network_topology(self) -> NetworkTopology | None:
+        """Network topology of the PodGroup."""
+        return self.group.spec.network_topology
+
     def _build_sub_jobs(self) -> None:
         policies = self.group.spec.sub_group_policy
         self.sub_job_table = SubJobs(self.key, policies, self.members.values()) if policies else None
@@ -485,6 +492,9 @@ class JobInfo(JobCounts):
     def _read_group(self) -> None:
         self.cached_order_key = None
         meta, spec = self.group.metadata, self.group.spec
+        self.has_network_topology = spec.network_topology is not None or any(
+            policy.network_topology is not None for policy in spec.sub_group_policy
+        )
         self.uid = meta.uid
         self.created = meta.creation_timestamp or ""
         self.min_available = spec.min_member

@@ -16,6 +16,7 @@ from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.shapes import Shapes
 from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.podindex.index import PodIndex
+from volcanoio.engine.scheduling.topology.tree import HyperNodeCache
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.resources import add_nonzero
@@ -95,6 +96,7 @@ class Ledger:
         self.tasks: dict[str, TaskInfo] = {}
         self.pod_index = PodIndex(self.shapes, self.tasks)
         self.inputs = Inputs()
+        self.hyper_nodes = HyperNodeCache(self.columns, self.inputs)
         self.volumes = VolumeIndex(self.inputs)
         self.tasks_by_node: dict[str, dict[str, TaskInfo]] = {}
         """Tasks that count on a node, by its name, also for unknown nodes."""

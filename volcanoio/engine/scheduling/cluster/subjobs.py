@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Task, TaskStatus
+from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import LabelSelector, Requirement
 from volcanoio.model.scheduling import SubGroupPolicy
 from volcanoio.model.selectors import satisfied
@@ -30,11 +31,13 @@ class SubJobInfo:
         "match_index",
         "members",
         "min_available",
+        "network_topology",
         "ready_count",
     )
 
     def __init__(self, key: str, group: str, job: str, min_available: int = 1, match_index: int = 0) -> None:
         self.key = key
+        self.network_topology: NetworkTopology | None = None
         self.group = group
         self.job = job
         self.min_available = min_available
@@ -98,11 +101,12 @@ _FNV_PRIME, _FNV_BASIS = 16777619, 2166136261
 class LabelPartition:
     """Sub-group policy: the pods it selects and the label values that distinguish its sub-jobs."""
 
-    __slots__ = ("_keys", "_requirements", "name", "size")
+    __slots__ = ("_keys", "_requirements", "name", "network_topology", "size")
 
     def __init__(self, policy: SubGroupPolicy) -> None:
         self.name = policy.name
         self.size = policy.sub_group_size
+        self.network_topology = policy.network_topology
         self._keys = policy.match_label_keys
         self._requirements = _requirements(policy)
 
@@ -201,6 +205,7 @@ class SubJobs:
             if (sub_job := self.by_key.get(key)) is None:
                 size = 1 if policy.size is None else policy.size
                 sub_job = SubJobInfo(key, f"{self._job}/{policy.name}", self._job, size, _match_index(values[0]))
+                sub_job.network_topology = policy.network_topology
                 self.by_key[key] = sub_job
             return sub_job
         if (sub_job := self.by_key.get(self._job)) is None:

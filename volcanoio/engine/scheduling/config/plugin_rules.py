@@ -3,6 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volcanoio.engine.scheduling.config.plugin_parts import FilterPart, ScorerPart, filter_parts, scorer_parts
 from volcanoio.engine.scheduling.config.profile import Enabled, Profile
 from volcanoio.framework.scheduling import points
@@ -149,6 +152,8 @@ class Rules:
         )
         """Whether failed searches for victims are repeated only after a change."""
         self._guards = self._flat(points.VictimGuard, "permitted")
+        self._hyper_node_levels = self._flat(points.HyperNodeLevels, "hyper_node_levels")[:1]
+        self._hyper_node_scores = self._flat(points.HyperNodeOrder, "hyper_node_scores")
 
     @property
     def traits(self) -> tuple[tuple[str, Callable[[Task, Job], str]], ...]:
@@ -296,6 +301,20 @@ class Rules:
             if not ask(job):
                 return False
         return bool(tier)
+
+    def hyper_node_levels(self, gang: Job | SubJob, within: str, *, evicting: bool) -> Sequence[Sequence[str]]:
+        """Return the levels of the first plugin that divides the cluster; without any, the HyperNode itself."""
+        for ask in self._hyper_node_levels:
+            levels: Sequence[Sequence[str]] = ask(gang, within, evicting=evicting)
+            return levels
+        return [[within]]
+
+    def hyper_node_scores(self, gang: Job | SubJob, names: Sequence[str]) -> NDArray[np.float64]:
+        """Return the sum of the scores of all plugins."""
+        total = np.zeros(len(names))
+        for ask in self._hyper_node_scores:
+            total += ask(gang, names)
+        return total
 
     def has_several_victim_tiers(self, purpose: points.Purpose) -> bool:
         """Return whether several tiers select victims: the next one is used if those before select none."""

@@ -64,8 +64,7 @@ class ByNodeRow:
     def take(self, table: ScoreTable, scores: NDArray[np.float64], load: Load, count: int) -> Sequence[int]:
         """Choose rows for up to `count` tasks, each where `scores` are highest at that moment, and count the tasks.
 
-        The scores are updated. For `Load.OCCUPIES`, pass the table's own array: the table is up to date afterwards.
-        Otherwise pass a copy.
+        The scores are updated. With the table's own array and `Load.OCCUPIES`, its scores are up to date afterwards.
         """
         taken = _TakenRows(self._columns, table, load)
         top, row, ties = NOWHERE, -1, None
@@ -82,8 +81,6 @@ class ByNodeRow:
             elif score < top:
                 row = ties.first if ties is not None and ties.take() else -1
         taken.apply()
-        if load is Load.OCCUPIES:
-            table.revision = self._columns.clock
         return taken.rows
 
     def take_one(self, table: ScoreTable) -> int:

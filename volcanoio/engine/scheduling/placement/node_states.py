@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.cluster.loads import Load, Quantity
-from volcanoio.engine.scheduling.cluster.node_columns import UNKNOWN_STATE, AmountChanges, AmountsRow, NodeColumns
+from volcanoio.engine.scheduling.cluster.node_columns import UNKNOWN_STATE, AmountChanges, AmountsRow, Ints, NodeColumns
 from volcanoio.engine.scheduling.cluster.rows import NodeRows, RecordingIndex, SingleRow
 from volcanoio.engine.scheduling.config.plugin_parts import ScorerPart
 from volcanoio.engine.scheduling.placement.plan import NO_PLAN, Plan
@@ -375,6 +375,23 @@ class ScoresByState:
 
 
 _BASICS = (CPU, MEMORY)
+
+
+def fitting_counts(shape: Shape, columns: NodeColumns, mask: NDArray[np.bool_], more: Ints | None = None) -> Ints:
+    """Return how many tasks of a shape fit the room of each node that will be idle, 0 where `mask` is false.
+
+    `more` is further room, by the resource's index and row.
+    """
+    size = len(columns)
+    least: Ints = np.full(size, np.iinfo(np.int64).max, np.int64)
+    for name, amount in shape.requests.items():
+        room = columns.future_idle(name)
+        if more is not None:
+            room = room + more[columns.resources[name], :size]
+        np.minimum(least, room // amount, out=least)
+    least[~mask] = 0
+    np.maximum(least, 0, out=least)
+    return least
 
 
 def fit_mask(shape: Shape, nodes: NodeColumns | NodeRows, *, idle: bool) -> NDArray[np.bool_]:

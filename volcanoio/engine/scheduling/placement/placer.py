@@ -9,7 +9,7 @@ node.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,13 @@ from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.by_node_row import ByNodeRow
 from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState
-from volcanoio.engine.scheduling.placement.node_states import NO_FORMER_SCORES, NOWHERE, FormerScores, NodeStates
+from volcanoio.engine.scheduling.placement.node_states import (
+    NO_FORMER_SCORES,
+    NOWHERE,
+    FormerScores,
+    NodeStates,
+    fitting_counts,
+)
 from volcanoio.engine.scheduling.placement.plan import Plan
 from volcanoio.engine.scheduling.placement.recent_changes import RecentChanges
 from volcanoio.engine.scheduling.placement.score_table import (
@@ -39,6 +45,13 @@ from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY, PODS
 
 
+class Domain(NamedTuple):
+    """Name of a HyperNode, and which rows are in it."""
+
+    name: str
+    rows: NDArray[np.bool_]
+
+
 @dataclass(slots=True)
 class PlacementRequest:
     """Alike tasks of a job, to be placed in order; placed ones are appended to `log`.
@@ -46,7 +59,8 @@ class PlacementRequest:
     `missing` returns how many more tasks the job needs, 0 when it has enough; it is called again after that many were
     placed.
     `nominated` is the nominated node of a single task. `idle_only`: room that is being released does not count.
-    `pipeline`: tasks become Pipelined on idle room too; `idle_first`: idle room is then preferred.
+    `pipeline`: tasks become Pipelined on idle room too; `idle_first`: idle room is then preferred. `domain`: the
+    nodes that may be used, None for all.
     """
 
     tasks: Sequence[TaskInfo]
@@ -56,6 +70,12 @@ class PlacementRequest:
     idle_only: bool = False
     pipeline: bool = False
     idle_first: bool = False
+    domain: Domain | None = None
+
+    @property
+    def allowed(self) -> NDArray[np.bool_] | None:
+        """The rows that may be used, None for all."""
+        return None if self.domain is None else self.domain.rows
 
 
 MAX_TABLES = 1024
@@ -148,9 +168,11 @@ class FitErrorCounter:
         self._columns = columns
         self._cycle: PlacementCycle | None = None
         """The cycle of the counts."""
-        self._counted: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
+        self._counted: dict[tuple[int, bool, str], tuple[int, FitErrors]] = {}
 
-    def errors(self, shape: Shape, plan: Plan, cycle: PlacementCycle, *, idle_only: bool) -> FitErrors:
+    def errors(
+        self, shape: Shape, plan: Plan, cycle: PlacementCycle, *, idle_only: bool, domain: Domain | None
+    ) -> FitErrors:
         """Return the number of nodes by reason for the current columns; each node counts under its first reason.
 
         `plan` is the shape's in that cycle: filters that do not apply to the shape are not called.
@@ -158,11 +180,12 @@ class FitErrorCounter:
         if self._cycle is not cycle:
             self._cycle = cycle
             self._counted.clear()
-        columns, key = self._columns, (shape.id, idle_only)
+        columns, key = self._columns, (shape.id, idle_only, "" if domain is None else domain.name)
         if (counted := self._counted.get(key)) is not None and counted[0] == columns.clock:
             return counted[1]
         size = len(columns)
-        uncounted = np.ones(size, np.bool_)
+        uncounted = np.ones(size, np.bool_) if domain is None else domain.rows.copy()
+        total = int(np.count_nonzero(uncounted))
         counts: dict[str, int] = {}
 
         def count(reason: str, failing: NDArray[np.bool_]) -> None:
@@ -182,7 +205,7 @@ class FitErrorCounter:
         if idle_only:
             for name in names:
                 count(_insufficient_reason(shape, name), columns.idle(name) < shape.requests[name])
-        errors = FitErrors(size, counts)
+        errors = FitErrors(total, counts, "" if domain is None else domain.name)
         self._counted[key] = (columns.clock, errors)
         return errors
 
@@ -247,10 +270,13 @@ class Placer:
             return 1, request.missing is not None and not request.missing()
         if (scorers := self._task_scorers(tasks[0])) or table.is_per_task:
             return self._place_per_task(table, request, scorers)
-        if table.is_by_state:
-            take: _Take = partial(self._by_node_state.take, table)
+        if request.domain is not None:
+            scores = np.where(request.domain.rows, table.idle_scores[: len(self._columns)], NOWHERE)
+            take: _Take = partial(self._by_node_row.take, table, scores, Load.OCCUPIES)
+        elif table.is_by_state:
+            take = partial(self._by_node_state.take, table)
         else:
-            take = partial(self._by_node_row.take, table, table.idle_scores[: len(self._columns)], Load.OCCUPIES)
+            take = partial(self._take_by_node_row, table)
         placed, done = self._place_alike(take, TaskStatus.ALLOCATED, request, 0)
         if done or request.idle_only or placed == len(tasks):
             return placed, done
@@ -294,6 +320,12 @@ class Placer:
         for notify in self._cycle.rules.placed.of(task.shape):
             notify(task)
 
+    def _take_by_node_row(self, table: ScoreTable, count: int) -> Sequence[int]:
+        """Choose rows for up to `count` tasks by the table's own scores, which are up to date afterwards."""
+        rows = self._by_node_row.take(table, table.idle_scores[: len(self._columns)], Load.OCCUPIES, count)
+        table.revision = self._columns.clock
+        return rows
+
     def _place_alike(self, take: _Take, status: TaskStatus, request: PlacementRequest, start: int) -> tuple[int, bool]:
         """Place tasks from index `start` on the rows that a strategy chooses, as many at once as the job still needs.
 
@@ -322,7 +354,7 @@ class Placer:
         self, table: ScoreTable, request: PlacementRequest, start: int, *, idle: bool
     ) -> tuple[int, bool]:
         """Pipeline tasks from index `start` where they fit (`_scores_where_fits`); return as `_place_alike`."""
-        if (scores := self._scores_where_fits(table, None, idle=idle)) is None:
+        if (scores := self._scores_where_fits(table, request.allowed, idle=idle)) is None:
             return start, False
         take = partial(self._by_node_row.take, table, scores, Load.RESERVES)
         return self._place_alike(take, TaskStatus.PIPELINED, request, start)
@@ -361,7 +393,7 @@ class Placer:
         """Return the best row for one task and the status that the task gets there."""
         columns, size, shape, plan = self._columns, len(self._columns), table.shape, table.plan
         self.stage_times.begin()
-        allowed: NDArray[np.bool_] | None = None
+        allowed = request.allowed
         for part in plan.live_filters:
             mask = part.allowed(shape, columns)
             allowed = mask if allowed is None else allowed & mask
@@ -384,6 +416,14 @@ class Placer:
             scores[~group] = NOWHERE
             self.stage_times.end(SCORING)
         return table.first((scores == scores.max()).nonzero()[0]), status
+
+    def fitting_counts(self, shape: Shape) -> NDArray[np.int64]:
+        """Return by row how many tasks of a shape fit the room that is or will be idle.
+
+        An upper bound: filters whose result a placement can change are ignored.
+        """
+        table = self._score_table(shape)
+        return fitting_counts(shape, self._columns, table.feasible[: len(self._columns)])
 
     def candidate_scores(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Return by row whether a task might fit after evictions, and its score now."""
@@ -440,11 +480,11 @@ class Placer:
         """Return whether no filter depends on the time; updates the shape's table first."""
         return not self._score_table(shape).plan.has_time_dependent_filters
 
-    def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
-        """Return why a task of a shape fits no node now; each node counts under its first reason."""
+    def fit_errors(self, shape: Shape, *, idle_only: bool, domain: Domain | None = None) -> FitErrors:
+        """Return why a task of a shape fits no node now, or none of a domain; nodes count under their first reason."""
         if (table := self._score_tables.existing(shape)) is None or not table.is_prepared_in(self._cycle):
             table = self._score_table(shape)
-        return self._fit_errors.errors(shape, table.plan, self._cycle, idle_only=idle_only)
+        return self._fit_errors.errors(shape, table.plan, self._cycle, idle_only=idle_only, domain=domain)
 
     def rejections(self, shape: Shape) -> list[tuple[str, NDArray[np.bool_]]]:
         """Return each reason of the filters, free room aside, with the nodes that fail for it."""
@@ -469,6 +509,8 @@ class Placer:
     def _nominated_row(self, table: ScoreTable, request: PlacementRequest) -> int | None:
         """Return the row of the nominated node if the task may go there."""
         row = self._columns.rows.get(request.nominated)
+        if row is not None and request.allowed is not None and not request.allowed.item(row):
+            return None
         if row is None or not table.fits_on(row, idle=request.idle_only) or not self._passes_filters(table, row):
             return None
         return row

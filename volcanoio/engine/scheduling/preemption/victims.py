@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from volcanoio.engine.scheduling.cluster.attempts import RETRY_AFTER
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
-from volcanoio.engine.scheduling.cluster.node_columns import Ints
+from volcanoio.engine.scheduling.placement.node_states import fitting_counts
 from volcanoio.engine.scheduling.preemption.candidate_nodes import CandidateNodes, CandidateScores
 from volcanoio.engine.scheduling.session.context import SessionContext
 from volcanoio.framework.backoff import jittered
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.points import Purpose, SortKey
 from volcanoio.framework.scheduling.session import Eligible, Run
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
@@ -28,19 +29,24 @@ class FittingTasks:
 
     __slots__ = ("_columns", "_mask", "_requests", "_rows", "free", "with_evictions")
 
-    def __init__(self, session: SessionContext, task: TaskInfo, purpose: Purpose) -> None:
+    def __init__(
+        self, session: SessionContext, task: TaskInfo, purpose: Purpose, domain: NDArray[np.bool_] | None = None
+    ) -> None:
         assert task.job_info is not None
         assert task.job_info.queue_info is not None
         self._columns = session.nodes
         self._requests = task.shape.requests
         self._mask, _ = session.state.placer.candidate_scores(task)
+        if domain is not None:
+            self._mask &= domain
         victim_columns, queue = session.state.victim_columns, task.job_info.queue_info.name
         evictable = victim_columns.of_queue(queue) if purpose is Purpose.PREEMPT else victim_columns.of_others(queue)
-        self._rows = self._counted(None)
+        shape, columns = task.shape, self._columns
+        self._rows = fitting_counts(shape, columns, self._mask)
         """Number of tasks that fit, by row."""
         self.free = int(self._rows.sum())
         """Number of tasks that fit the room that is free or being released now."""
-        self.with_evictions = int(self._counted(evictable).sum())
+        self.with_evictions = int(fitting_counts(shape, columns, self._mask, evictable).sum())
         """Number of tasks that would fit, at creation, if everything evictable were evicted."""
         session.state.placer.add_effort(1)
 
@@ -58,19 +64,6 @@ class FittingTasks:
             fitting = max(fitting, 0)
             self.free += fitting - self._rows.item(row)
             self._rows[row] = fitting
-
-    def _counted(self, more: Ints | None) -> Ints:
-        """Return how many tasks fit each row, with more room by the resource's index."""
-        columns, size = self._columns, len(self._columns)
-        least: Ints = np.full(size, np.iinfo(np.int64).max, np.int64)
-        for name, amount in self._requests.items():
-            room = columns.future_idle(name)
-            if more is not None:
-                room = room + more[columns.resources[name], :size]
-            np.minimum(least, room // amount, out=least)
-        least[~self._mask] = 0
-        np.maximum(least, 0, out=least)
-        return least
 
 
 _ON_NODE = frozenset({*EVICTABLE, TaskStatus.RELEASING})
@@ -272,11 +265,12 @@ class Victims:
         ordered = self._order.by_queue(node, ordered, preemptor.job_info.queue)
         return cast("list[TaskInfo]", self._rules.reclaimable(preemptor, ordered))
 
-    def fitting_tasks(self, task: TaskInfo, purpose: Purpose) -> FittingTasks:
-        """Count how many tasks like this one fit, with and without evictions."""
+    def fitting_tasks(self, task: TaskInfo, purpose: Purpose, hyper_node: str = CLUSTER) -> FittingTasks:
+        """Count how many tasks like this one fit in a HyperNode, with and without evictions."""
         for _ in self._session.state.victim_columns.refresh():  # what the action itself has changed: a few nodes
             pass
-        return FittingTasks(self._session, task, purpose)
+        domain = None if hyper_node == CLUSTER else self._session.domains.domain(hyper_node)
+        return FittingTasks(self._session, task, purpose, None if domain is None else domain.rows)
 
     def evictable(
         self, job: JobInfo, purpose: Purpose, candidates: Sequence[TaskInfo], *, partial: bool = False

@@ -23,11 +23,14 @@ from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.nominations import Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.podindex.index import PodIndex
 from volcanoio.engine.scheduling.status.explanation import fit_error
+from volcanoio.engine.scheduling.topology.domains import Domains
+from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import Answer, Text, Unanswered
 from volcanoio.framework.scheduling.verdicts import Verdict, Vote
@@ -369,6 +372,24 @@ class SessionContext:
     def timestamp(self) -> str:
         """The time of this cycle in RFC 3339."""
         return rfc3339(self.now)
+
+    @cached_property
+    def domains(self) -> Domains:
+        """The HyperNodes in which gangs with a network topology are placed."""
+        return Domains(self.state, self.rules)
+
+    @property
+    def hyper_nodes(self) -> HyperNodeTree:
+        """The tree of HyperNodes."""
+        return self.domains.tree
+
+    def highest_tier(self, gang: JobInfo | SubJobInfo) -> int | None:
+        """Return the highest tier across which the tasks of a job or sub-job may be spread."""
+        return self.domains.highest_tier(gang)
+
+    def placed_in(self, gang: JobInfo | SubJobInfo) -> str:
+        """Return the lowest HyperNode that contains the placed tasks of a job or sub-job."""
+        return self.domains.placed_in(gang)
 
     @cached_property
     def shape_fits(self) -> dict[int, ShapeFit]:

@@ -12,6 +12,7 @@ from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.placement.placer import PlacementRequest
 from volcanoio.engine.scheduling.session.context import EvictedTask, Savepoint, SessionContext, UndoLog
 from volcanoio.framework.effects import record_event
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.session import Placed, Run
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.framework.scheduling_effects import BindRequest, Evict
@@ -101,11 +102,13 @@ class JobStatement:
         until_ready: bool = True,
         idle_only: bool = False,
         sub_job: SubJobInfo | None = None,
+        within: str = CLUSTER,
     ) -> Placed:
         """Allocate up to `count` tasks of a run from index `start`, each on the best node at that moment."""
         session, job = self._session, self._job
         tasks: list[TaskInfo] = run.tasks[start : start + count]  # type: ignore[assignment]  # runs are made of ours
         session.plugin_tables.log = self._log
+        domain = None if within == CLUSTER else session.domains.domain(within)
         placed, ready = session.state.placer.place(
             PlacementRequest(
                 tasks,
@@ -113,13 +116,14 @@ class JobStatement:
                 missing=self._missing_tasks(sub_job) if until_ready else None,
                 nominated=run.nominated,
                 idle_only=idle_only,
+                domain=domain,
             )
         )
         if placed:
             self._notify_allocated(run.shape, placed)
         session.plugin_tables.log = None
         if placed < len(tasks) and not ready:
-            errors = session.state.placer.fit_errors(run.shape, idle_only=idle_only)
+            errors = session.state.placer.fit_errors(run.shape, idle_only=idle_only, domain=domain)
             job.attempts.record_fit_errors(run.tasks[start + placed :], errors)
             if idle_only:
                 unplaced = run.tasks[start + placed :]
@@ -135,8 +139,15 @@ class JobStatement:
             return partial(rules.job_missing, job)
         return partial(rules.sub_job_missing, sub_job)
 
-    def pipeline(
-        self, run: Run, start: int, count: int, *, while_starving: bool = True, idle_first: bool = False
+    def pipeline(  # noqa: PLR0913 - options are keywords with defaults
+        self,
+        run: Run,
+        start: int,
+        count: int,
+        *,
+        while_starving: bool = True,
+        idle_first: bool = False,
+        within: str = CLUSTER,
     ) -> int:
         """Pipeline up to `count` tasks of a run from index `start`; return how many got a node."""
         session, job = self._session, self._job
@@ -150,6 +161,7 @@ class JobStatement:
                 nominated=run.nominated,
                 pipeline=True,
                 idle_first=idle_first,
+                domain=None if within == CLUSTER else session.domains.domain(within),
             )
         )
         if placed:
@@ -281,6 +293,8 @@ class JobStatement:
             ledger.bind(job, allocated)
             session.outbox.bind(job.key, self._bind_requests(allocated))
             session.stats.record_bound(len(allocated))
+            if job.has_network_topology:
+                session.domains.record(job, allocated)
         for key, released in log.released:
             session.state.reservations.reserve_again(key, released, len(job.pending))
         log.clear()

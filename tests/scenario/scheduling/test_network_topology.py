@@ -1,0 +1,236 @@
+"""Network topology: pods of a gang stay within HyperNodes, and take the closest ones that have room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, running, scenarios, waiting
+from tests.scenario.scheduling.preemption_clusters import PRIORITY_CLASSES
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+
+ALLOCATE = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: network-topology-aware}]
+"""
+WITHOUT_PLUGIN = ALLOCATE.replace(", {name: network-topology-aware}", "")
+EVICT = ALLOCATE.replace("backfill", "backfill, gangpreempt").replace(
+    "{name: predicates}", "{name: predicates}, {name: proportion}"
+)
+
+
+def hyper_node(name: str, tier: int, *members: str, tier_name: str = "", **selector: Any) -> Manifest:
+    """Return a HyperNode: of HyperNodes if its tier is above 1, else of nodes; `selector` replaces the members."""
+    kind = "HyperNode" if tier > 1 else "Node"
+    selectors = [selector] if selector else [{"exactMatch": {"name": member}} for member in members]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name, "uid": f"hypernode-{name}"},
+        "spec": {
+            "tier": tier,
+            "tierName": tier_name,
+            "members": [{"type": kind, "selector": one} for one in selectors],
+        },
+    }
+
+
+def racks(*sizes: int, cpu: str = "1", spines: int = 0) -> list[Manifest]:
+    """Return racks r0, r1 … with that many nodes of one core, named r0-0 …; `spines` racks each form s0, s1 …"""
+    made: list[Manifest] = []
+    for at, size in enumerate(sizes):
+        names = [f"r{at}-{index}" for index in range(size)]
+        made += [node(name, cpu, labels={"rack": f"r{at}"}) for name in names]
+        made.append(hyper_node(f"r{at}", 1, *names, tier_name="rack"))
+    if spines:
+        for number, start in enumerate(range(0, len(sizes), spines)):
+            members = [f"r{at}" for at in range(start, min(start + spines, len(sizes)))]
+            made.append(hyper_node(f"s{number}", 2, *members, tier_name="spine"))
+    return made
+
+
+def job(name: str, minimum: int, *, hard: int | str | None = None, soft: bool = False, **more: Any) -> Manifest:
+    """Return a PodGroup with a hard topology up to a tier, by number or name, or with a soft one."""
+    topology: Manifest = {"mode": "soft"} if soft else {"mode": "hard"}
+    if hard is not None:
+        topology["highestTierName" if isinstance(hard, str) else "highestTierAllowed"] = hard
+    return group(name, minimum, phase="Inqueue", networkTopology=topology, **more)
+
+
+def racks_of(world: World) -> dict[str, int]:
+    """Return how many pods were bound in each rack."""
+    counts: dict[str, int] = {}
+    for bound in world.binds.values():
+        counts[bound.partition("-")[0]] = counts.get(bound.partition("-")[0], 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("cluster", "minimum", "topology", "expected"),
+    [
+        pytest.param(racks(2, 3, 4), 4, {"hard": 1}, {"r2": 4}, id="hard: the only rack with enough nodes"),
+        pytest.param(racks(2, 3), 4, {"hard": 1}, {}, id="hard: no rack has enough nodes"),
+        pytest.param(racks(2, 3), 4, {"hard": "rack"}, {}, id="hard by the name of the tier"),
+        pytest.param(racks(2, 2, 3, spines=2), 4, {"hard": 2}, {"r0": 2, "r1": 2}, id="hard: one spine has enough"),
+        pytest.param(racks(2, 2, 3, spines=2), 5, {"hard": 2}, {}, id="hard: no spine has enough"),
+        pytest.param(racks(2, 2, 3, spines=2), 5, {"soft": True}, {"r0": 2, "r1": 2, "r2": 1}, id="soft: anywhere"),
+        pytest.param(racks(2, 2, 3, spines=2), 3, {"soft": True}, {"r2": 3}, id="soft: the free rack"),
+        pytest.param(racks(4, 3), 3, {"hard": 1}, {"r1": 3}, id="the rack that is filled most"),
+        pytest.param(racks(2, 2), 3, {"hard": "row"}, {"r0": 2, "r1": 1}, id="a tier name that no HyperNode has"),
+    ],
+)
+def test_a_gang_is_placed_within_a_hyper_node(
+    cluster: list[Manifest], minimum: int, topology: dict[str, Any], expected: dict[str, int]
+) -> None:
+    world = World(*cluster, job("a", minimum, **topology), *waiting("a", minimum), conf=ALLOCATE).run()
+    assert racks_of(world) == expected
+
+
+@scenarios(
+    Scenario(
+        name="a new pod joins the rack of the gang's other pods",
+        conf=ALLOCATE,
+        cluster=[*racks(2, 2), job("a", 1, hard=1), *running("a", 1, on="r1-0"), pod("late", "a", cpu="1")],
+        binds={"late": "r1-1"},
+    ),
+    Scenario(
+        name="a new pod waits while the rack of the gang's other pods is full",
+        conf=ALLOCATE,
+        cluster=[
+            *racks(1, 2),
+            job("a", 1, hard=1),
+            *running("a", 1, on="r0-0"),
+            pod("late", "a", cpu="1"),
+        ],
+        fit_errors={"a": "In hyperNode r0: 0/1 nodes are unavailable: 1 Insufficient cpu."},
+    ),
+    Scenario(
+        name="with a soft topology the new pod goes to the closest rack with room",
+        conf=ALLOCATE,
+        cluster=[
+            *racks(1, 2, 1, 1, spines=2),
+            job("a", 1, soft=True),
+            *running("a", 1, on="r2-0"),
+            pod("late", "a", cpu="1"),
+        ],
+        binds={"late": "r3-0"},
+    ),
+    Scenario(
+        name="pods beyond the minimum are placed in the same rack, for which the rack with room for all is chosen",
+        conf=ALLOCATE,
+        cluster=[*racks(2, 4), job("a", 1, hard=1), *waiting("a", 5)],
+        bind_counts={"a": 4},
+        fit_errors={"a": "In hyperNode r1: 0/4 nodes are unavailable: 4 Insufficient cpu."},
+    ),
+    Scenario(
+        name="without the plugin a hard topology restricts nothing",
+        conf=WITHOUT_PLUGIN,
+        cluster=[*racks(1, 1), job("a", 2, hard=1), *waiting("a", 2)],
+        bind_counts={"a": 2},
+    ),
+    Scenario(
+        name="jobs without a topology fill the HyperNodes in use first",
+        conf=ALLOCATE,
+        cluster=[
+            *racks(2, 2),
+            group("b", 1, phase="Inqueue"),
+            *running("b", 1, on="r1-0"),
+            group("a", 1, phase="Inqueue"),
+            *waiting("a", 1),
+        ],
+        binds={"a-0": "r1-1"},
+    ),
+    Scenario(
+        name="HyperNodes that contain each other keep jobs with a topology waiting",
+        conf=ALLOCATE,
+        cluster=[
+            node("n0"),
+            hyper_node("x", 2, "y"),
+            hyper_node("y", 3, "x"),
+            job("a", 1, hard=1),
+            *waiting("a", 1),
+            group("b", 1, phase="Inqueue"),
+            *waiting("b", 1),
+        ],
+        binds={"b-0": "n0"},
+        reasons={"a": 'HyperNode "x" contains itself: x in y in x'},
+    ),
+)
+def test_pods_stay_close(scenario: Scenario) -> None:
+    scenario.check()
+
+
+def test_sub_jobs_are_each_placed_in_one_rack() -> None:
+    policy = {
+        "name": "part",
+        "matchLabelKeys": ["part"],
+        "subGroupSize": 2,
+        "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+    }
+    members = [pod(f"a-{at}", "a", cpu="1") for at in range(6)]
+    for at, member in enumerate(members):
+        member["metadata"]["labels"] = {"part": str(at // 2)}
+    cluster = racks(3, 3, 3, spines=2)
+    world = World(*cluster, job("a", 6, soft=True, subGroupPolicy=[policy]), *members, conf=ALLOCATE).run()
+    parts = {bound.partition("-")[0] for bound in world.binds.values()}
+    assert [world.binds[f"a-{at}"].partition("-")[0] for at in (0, 2, 4)] == [
+        world.binds[f"a-{at}"].partition("-")[0] for at in (1, 3, 5)
+    ]
+    assert parts == {"r0", "r1", "r2"}
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"regexMatch": {"pattern": "^r1-[02]$"}},
+        {"labelMatch": {"matchLabels": {"rack": "r1"}}},
+        {"labelMatch": {"matchExpressions": [{"key": "rack", "operator": "NotIn", "values": ["r0"]}]}},
+    ],
+)
+def test_nodes_are_selected_by_pattern_or_labels(selector: dict[str, Any]) -> None:
+    nodes = [one for one in racks(2, 3) if one["kind"] == "Node"]
+    world = World(*nodes, hyper_node("one", 1, **selector), job("a", 2, hard=1), *waiting("a", 2), conf=ALLOCATE).run()
+    assert racks_of(world) == {"r1": 2}
+
+
+def test_a_node_that_joins_a_hyper_node_gives_a_waiting_gang_room() -> None:
+    rack = hyper_node("r", 1, labelMatch={"matchLabels": {"rack": "r"}})
+    world = World(
+        node("n0", "1", labels={"rack": "r"}), rack, job("a", 2, hard=1), *waiting("a", 2), conf=ALLOCATE
+    ).run(2)
+    assert world.binds == {}
+    world.put(node("n1", "1"))
+    assert world.run(2).binds == {}
+    world.put(node("n1", "1", labels={"rack": "r"}))
+    assert set(world.run(2).binds.values()) == {"n0", "n1"}
+
+
+def test_a_hyper_node_that_changes_gives_a_waiting_gang_room() -> None:
+    world = World(*racks(1, 1), job("a", 2, hard=1), *waiting("a", 2), conf=ALLOCATE).run(2)
+    assert world.binds == {}
+    world.put(hyper_node("r0", 1, "r0-0", "r1-0"))
+    assert set(world.run(2).binds.values()) == {"r0-0", "r1-0"}
+    world.remove(kinds.HYPER_NODE, "r0")
+    world.put(pod("a-2", "a", cpu="1"))
+    world.put(node("n", "1"))
+    assert "a-2" not in world.run(2).binds  # no HyperNode of tier 1 contains all pods of the gang any more
+
+
+def test_gangpreempt_evicts_within_one_rack() -> None:
+    victims = [one for name, rack in (("b", "r0"), ("c", "r1")) for one in _gang(name, rack)]
+    cluster = [*PRIORITY_CLASSES, *racks(3, 2), *victims]
+    waiting_job = job("a", 2, hard=1, priorityClassName="high")
+    world = World(*cluster, waiting_job, *waiting("a", 2), conf=EVICT).run(2)
+    assert world.evictions == ["b-0"]  # r0 has a free node: one eviction is enough there, in r1 two
+    world.remove_terminating_pods()
+    world.run(2)
+    assert racks_of(world) == {"r0": 2}
+
+
+def _gang(name: str, rack: str) -> list[Manifest]:
+    members = [pod(f"{name}-{at}", name, cpu="1", on=f"{rack}-{at}", phase="Running") for at in range(2)]
+    return [group(name, 1, phase="Running", priorityClassName="low"), *members]

@@ -1,0 +1,175 @@
+"""Domains: the HyperNodes within which a gang may be placed, in the order in which they are tried.
+
+Plugins divide the cluster into levels (`points.HyperNodeLevels`) and score the HyperNodes of a level. A HyperNode that
+certainly holds too few tasks is left out before anything is placed there. Source: Volcano, `pkg/scheduler/framework/
+session.go` (network topology of jobs and sub-jobs) and `pkg/scheduler/actions/allocate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from volcanoio.engine.scheduling.cluster.attempts import INVALID_HYPER_NODES, Precision, Reason
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
+from volcanoio.engine.scheduling.config.plugin_rules import Rules
+from volcanoio.engine.scheduling.placement.placer import Domain
+from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
+from volcanoio.framework.scheduling.session import Run
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
+
+SOFT = "soft"
+"""Mode of a network topology that is a preference; every other mode is hard."""
+_PLACED = frozenset({*ALLOCATED_STATUSES, TaskStatus.PIPELINED})
+
+
+class Domains:
+    """Network topology in one session; implements `session.Domains`."""
+
+    def __init__(self, state: ClusterState, rules: Rules) -> None:
+        self._state = state
+        self._rules = rules
+        self.tree: HyperNodeTree = state.ledger.hyper_nodes.tree()
+        self._domains: dict[str, Domain] = {}
+        self._placed_in: dict[tuple[str, bool], str] = {}
+        """The result of `placed_in`, by the gang's key and whether it is a sub-job."""
+        self._counted: dict[str, int] = {}
+        """By job key the number of placed tasks for which `_placed_in` of the job was computed."""
+
+    def are_known(self, job: JobInfo) -> bool:
+        """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits."""
+        if self.tree.problem:
+            job.attempts.explain(Reason(INVALID_HYPER_NODES, self.tree.problem, Precision.WAITING))
+        return not self.tree.problem
+
+    def highest_tier(self, gang: JobInfo | SubJobInfo) -> int | None:
+        """Return the highest tier across which a gang's tasks may be spread; None without a network topology.
+
+        A soft topology allows every tier; that of a sub-job, every tier that its job's hard topology allows. A hard
+        topology without a known tier restricts nothing, as in Volcano.
+        """
+        if (topology := gang.network_topology) is None:
+            return None
+        if topology.mode != SOFT:
+            if topology.highest_tier_allowed is not None:
+                return topology.highest_tier_allowed
+            return self.tree.tier_names.get(topology.highest_tier_name)
+        job = self._state.ledger.jobs.get(gang.job) if isinstance(gang, SubJobInfo) else None
+        limit = None if job is None else self.highest_tier(job)
+        return self.tree.tier(CLUSTER) if limit is None else limit
+
+    def placed_in(self, gang: JobInfo | SubJobInfo) -> str:
+        """Return the lowest HyperNode that contains the gang's placed tasks, "" if there are none.
+
+        It is as of the start of the last attempt: the tasks that the attempt has placed so far do not count.
+        """
+        key = gang.key, isinstance(gang, SubJobInfo)
+        if (found := self._placed_in.get(key)) is None:
+            found = self._placed_in[key] = self._find_placed(gang)
+        return found
+
+    def record(self, job: JobInfo, tasks: Iterable[TaskInfo]) -> None:
+        """Count tasks of the job that were committed, so that `placed_in` need not look at all tasks again."""
+        if job.has_network_topology and (before := self._placed_in.get((job.key, False))) is not None:
+            nodes = self.tree.enclosing(task.node for task in tasks)
+            self._placed_in[job.key, False] = self.tree.lowest_common(before, nodes)
+            self._counted[job.key] = _placed_count(job)
+
+    def levels(self, gang: JobInfo | SubJobInfo, within: str = CLUSTER, *, evicting: bool) -> Sequence[Sequence[str]]:
+        """Return the HyperNodes to try for a gang inside one, in levels: the first level with a solution is used.
+
+        The same HyperNode alone if the gang has no network topology, or if no plugin divides the cluster.
+        """
+        if gang.network_topology is None:
+            return [[within]]
+        if isinstance(gang, SubJobInfo):
+            self._placed_in[gang.key, True] = self._find_placed(gang)
+        elif self._counted.get(gang.key) != _placed_count(gang):
+            self._placed_in[gang.key, False] = self._find_placed(gang)
+            self._counted[gang.key] = _placed_count(gang)
+        levels = self._rules.hyper_node_levels(gang, within, evicting=evicting)
+        if not evicting and (nominated := self._nominated(gang, levels)):
+            return [[nominated], *levels]
+        return levels
+
+    def promising(self, gang: JobInfo | SubJobInfo, names: Sequence[str], runs: Sequence[Run]) -> list[str]:
+        """Return those of these HyperNodes whose free or soon free room may be enough for the gang, best first.
+
+        Room is enough for as many tasks as the gang still needs, at least one; filters that depend on other pods are
+        ignored. Of equal scores the one with room for more tasks comes first, then by name.
+        """
+        room = dict(zip(names, self._room(names, runs), strict=True))
+        needed = self._needed(gang, runs)
+        chosen = [name for name in names if room[name] >= needed]
+        if len(chosen) < 2:
+            return chosen
+        scores = dict(zip(chosen, self._rules.hyper_node_scores(gang, chosen).tolist(), strict=True))
+        return sorted(chosen, key=lambda name: (-scores[name], -room[name], name))
+
+    def roomiest(self, names: Sequence[str], runs: Sequence[Run]) -> str:
+        """Return the HyperNode with room for most tasks of these runs."""
+        room = self._room(names, runs)
+        return names[int(np.argmax(room))]
+
+    def score(self, gang: JobInfo | SubJobInfo, name: str) -> float:
+        """Return the sum of the plugins' scores of one HyperNode for a gang."""
+        return self._rules.hyper_node_scores(gang, [name]).item(0)
+
+    def domain(self, name: str) -> Domain | None:
+        """Return which rows are in a HyperNode; None for all of them."""
+        if name == CLUSTER:
+            return None
+        if (found := self._domains.get(name)) is None:
+            rows = np.zeros(len(self._state.ledger.columns), np.bool_)
+            rows[self.tree.rows(name)] = True
+            found = self._domains[name] = Domain(name, rows)
+        return found
+
+    def nodes(self, name: str) -> frozenset[str]:
+        """Return the names of the nodes in a HyperNode."""
+        names = self._state.ledger.columns.names
+        return frozenset([names[row] for row in self.tree.rows(name).tolist()])
+
+    def _needed(self, gang: JobInfo | SubJobInfo, runs: Sequence[Run]) -> int:
+        """Return how many of the tasks must fit: 0 for a job whose sub-jobs are placed in HyperNodes of their own."""
+        if isinstance(gang, SubJobInfo):
+            missing = self._rules.sub_job_missing(gang)
+        elif gang.sub_job_table is not None:
+            return 0
+        else:
+            missing = self._rules.job_missing(gang)
+        return min(max(missing, 1), sum(len(run.tasks) for run in runs))
+
+    def _room(self, names: Sequence[str], runs: Sequence[Run]) -> list[int]:
+        """Return an upper bound for how many tasks of these runs each HyperNode can hold now."""
+        wanted: dict[int, int] = {}
+        for run in runs:
+            wanted[run.shape.id] = wanted.get(run.shape.id, 0) + len(run.tasks)
+        shapes = {run.shape.id: run.shape for run in runs}
+        total = np.zeros(len(self.tree.names), np.int64)
+        for key, number in wanted.items():
+            total += np.minimum(self.tree.sums(self._state.placer.fitting_counts(shapes[key])), number)
+        return [total.item(self.tree.positions[name]) for name in names]
+
+    def _find_placed(self, gang: JobInfo | SubJobInfo) -> str:
+        return self.tree.enclosing(task.node for task in gang.tasks if task.status in _PLACED)
+
+    def _nominated(self, gang: JobInfo | SubJobInfo, levels: Sequence[Sequence[str]]) -> str:
+        """Return the HyperNode where room was made for all pending tasks of a gang; "" if there is none."""
+        nominations = self._state.nominations
+        if not nominations.by_task or not any(levels):
+            return ""
+        pending = [task for task in gang.tasks if task.status is TaskStatus.PENDING]
+        if not pending or any(task.uid not in nominations.by_task for task in pending):
+            return ""
+        nodes = self.tree.enclosing(nominations.by_task[task.uid].node for task in pending)
+        limit, common = self.highest_tier(gang), self.tree.lowest_common(self.placed_in(gang), nodes)
+        return nodes if limit is None or self.tree.tier(common) <= limit else ""
+
+
+def _placed_count(job: JobInfo) -> int:
+    return job.ready_count + job.counts[TaskStatus.PIPELINED]
