@@ -89,7 +89,7 @@ class NetworkTopology(Model):
     """`networkTopology` of a Job, partition policy or PodGroup."""
 
     mode: str = "hard"
-    """Whether pods must (hard) or should (soft) be close to each other; hard is refused so far, soft has no effect."""
+    """Whether pods must (hard) or should (soft) be close to each other."""
     highest_tier_allowed: int | None = None
     """Highest tier of hypernodes across which the pods may be spread. Not together with highestTierName."""
     highest_tier_name: str = ""

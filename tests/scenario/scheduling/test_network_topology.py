@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, running, scenarios, waiting
+from tests.scenario.scheduling.networks import hyper_node, racks
 from tests.scenario.scheduling.preemption_clusters import PRIORITY_CLASSES
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -21,36 +22,6 @@ WITHOUT_PLUGIN = ALLOCATE.replace(", {name: network-topology-aware}", "")
 EVICT = ALLOCATE.replace("backfill", "backfill, gangpreempt").replace(
     "{name: predicates}", "{name: predicates}, {name: proportion}"
 )
-
-
-def hyper_node(name: str, tier: int, *members: str, tier_name: str = "", **selector: Any) -> Manifest:
-    """Return a HyperNode: of HyperNodes if its tier is above 1, else of nodes; `selector` replaces the members."""
-    kind = "HyperNode" if tier > 1 else "Node"
-    selectors = [selector] if selector else [{"exactMatch": {"name": member}} for member in members]
-    return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
-        "metadata": {"name": name, "uid": f"hypernode-{name}"},
-        "spec": {
-            "tier": tier,
-            "tierName": tier_name,
-            "members": [{"type": kind, "selector": one} for one in selectors],
-        },
-    }
-
-
-def racks(*sizes: int, cpu: str = "1", spines: int = 0) -> list[Manifest]:
-    """Return racks r0, r1 … with that many nodes of one core, named r0-0 …; `spines` racks each form s0, s1 …"""
-    made: list[Manifest] = []
-    for at, size in enumerate(sizes):
-        names = [f"r{at}-{index}" for index in range(size)]
-        made += [node(name, cpu, labels={"rack": f"r{at}"}) for name in names]
-        made.append(hyper_node(f"r{at}", 1, *names, tier_name="rack"))
-    if spines:
-        for number, start in enumerate(range(0, len(sizes), spines)):
-            members = [f"r{at}" for at in range(start, min(start + spines, len(sizes)))]
-            made.append(hyper_node(f"s{number}", 2, *members, tier_name="spine"))
-    return made
 
 
 def job(name: str, minimum: int, *, hard: int | str | None = None, soft: bool = False, **more: Any) -> Manifest:
@@ -234,3 +205,12 @@ def test_gangpreempt_evicts_within_one_rack() -> None:
 def _gang(name: str, rack: str) -> list[Manifest]:
     members = [pod(f"{name}-{at}", name, cpu="1", on=f"{rack}-{at}", phase="Running") for at in range(2)]
     return [group(name, 1, phase="Running", priorityClassName="low"), *members]
+
+
+def test_the_pod_group_names_the_hyper_node_that_contains_its_pods() -> None:
+    world = World(*racks(2, 1, spines=2), job("a", 2, hard=2), *waiting("a", 2), conf=ALLOCATE).run(3)
+    assert world.group("a").metadata.annotations["volcano.sh/job-allocated-hypernode"] == "r0"
+    world.put(pod("a-2", "a", cpu="1"))
+    world.run(6)
+    assert world.binds["a-2"] == "r1-0"
+    assert world.group("a").metadata.annotations["volcano.sh/job-allocated-hypernode"] == "s0"

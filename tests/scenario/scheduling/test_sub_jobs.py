@@ -227,7 +227,7 @@ BEST_EFFORT_MEMBER["spec"]["containers"][0]["resources"] = {}
         cluster=[job(2, {"name": "all", "subGroupSize": 2, "minSubGroups": 0}), *parts(1)],
     ),
     Scenario(
-        name="a hard network topology of a policy is ignored for now",
+        name="without a plugin for it, a hard network topology of a policy restricts nothing",
         cluster=[
             node("n1", cpu="2"),
             node("n2", cpu="2"),

@@ -165,6 +165,9 @@ def changed(case: Case, remedy: Remedy) -> list[Manifest]:
                     spec["minMember"] = int(value)
                 else:
                     spec["minResources"][field.removeprefix("spec.minResources.")] = value
+        case RemedyKind.TIER:
+            topology = _of_kind(named, "PodGroup")["spec"]["networkTopology"]
+            topology["highestTierAllowed"] = int(remedy.change["spec.networkTopology.highestTierAllowed"])
         case RemedyKind.END:
             ended = remedy.change["jobs"].split(", ") if "jobs" in remedy.change else [target.removeprefix("podgroup/")]
             names = {each.partition("/")[2] for each in ended}

@@ -9,6 +9,7 @@ import pytest
 from tests.architecture import codes_page
 from tests.scenario.scheduling.capacity_clusters import NO_RECLAIM_TREE, ROOT
 from tests.scenario.scheduling.harness import group, node, pod, pods, priority_class, queue, running
+from tests.scenario.scheduling.networks import hyper_node, racks
 from tests.scenario.scheduling.node_groups import affine, grouped
 from tests.scenario.scheduling.node_groups import conf as node_groups
 from tests.scenario.scheduling.podrules import apart, asking, near, spread, term, terminating, zoned
@@ -35,6 +36,11 @@ URGENT = (
     *gang(2, priorityClassName="high", spec={"priorityClassName": "high", "priority": 100}),
 )
 WAIT = "nothing has to change: it is placed when the pods that end or are evicted for it are gone"
+TOPOLOGY = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: network-topology-aware}]
+"""
 NIGHT = """
 actions: "enqueue, allocate"
 tiers:
@@ -590,6 +596,32 @@ RULES = [
         ],
         code="PodAffinity",
         shows=["1 node(s) didn't match pod affinity rules"],
+        remedies=[],
+    ),
+    Case(
+        name="no rack has room for all pods",
+        cluster=[
+            *racks(2, 2, spines=2),
+            group("g", 3, phase="Inqueue", networkTopology={"mode": "hard", "highestTierAllowed": 1}),
+            *pods("g", 3, "g", cpu="1"),
+        ],
+        conf=TOPOLOGY,
+        code="NetworkTopology",
+        shows=["In hyperNode r0: 0/2 nodes are unavailable: 2 Insufficient cpu."],
+        remedies=["highestTierAllowed 2 instead of 1", "minAvailable 2 instead of 3"],
+    ),
+    Case(
+        name="HyperNodes contain each other",
+        cluster=[
+            node("n1"),
+            hyper_node("x", 2, "y"),
+            hyper_node("y", 3, "x"),
+            group("g", 1, phase="Inqueue", networkTopology={"mode": "hard", "highestTierAllowed": 1}),
+            *pods("g", 1, "g", cpu="1"),
+        ],
+        conf=TOPOLOGY,
+        code="InvalidHyperNodes",
+        shows=['HyperNode "x" contains itself: x in y in x'],
         remedies=[],
     ),
     Case(

@@ -155,7 +155,7 @@ def test_every_example_is_admitted(path: Any) -> None:
 
 def test_only_topology_annotations_of_pods_are_reviewed() -> None:
     """Pods are many: the server creates and deletes most of them without asking."""
-    annotations = {"volcano.sh/network-topology-mode": "soft", "a": "b"}
+    annotations = {"volcano.sh/numa-topology-policy": "restricted", "a": "b"}
     assert is_reviewed("pods", "CREATE", annotations)
     assert not is_reviewed("pods", "CREATE", {"a": "b"})
     assert not is_reviewed("pods", "DELETE", annotations)

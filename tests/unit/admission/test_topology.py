@@ -1,4 +1,4 @@
-"""Network topologies and NUMA policies are not supported: hard ones are refused, the others are warned of."""
+"""Network topologies are accepted wherever they can be written; NUMA policies, not supported yet, are warned of."""
 
 from __future__ import annotations
 
@@ -45,107 +45,51 @@ def pod(scheduler: str = "volcano", **annotations: str) -> Manifest:
     }
 
 
-PLACES: dict[str, tuple[Kind, Any, str]] = {
-    "Job": (kinds.JOB, lambda topology: job(networkTopology=topology), "spec.networkTopology"),
+PLACES: dict[str, tuple[Kind, Any]] = {
+    "Job": (kinds.JOB, lambda topology: job(networkTopology=topology)),
     "partition policy": (
         kinds.JOB,
         lambda topology: job(task(partitionPolicy={**PARTITIONS, "networkTopology": topology})),
-        "spec.tasks[0].partitionPolicy.networkTopology",
     ),
-    "PodGroup": (kinds.POD_GROUP, lambda topology: group(networkTopology=topology), "spec.networkTopology"),
+    "PodGroup": (kinds.POD_GROUP, lambda topology: group(networkTopology=topology)),
     "sub-group": (
         kinds.POD_GROUP,
         lambda topology: group(subGroupPolicy=parts(topology)),
-        "spec.subGroupPolicy[0].networkTopology",
     ),
-    "CronJob": (kinds.CRON_JOB, cron_job, "spec.jobTemplate.spec.networkTopology"),
-    "JobTemplate": (kinds.JOB_TEMPLATE, lambda topology: job(networkTopology=topology), "spec.networkTopology"),
-    "patch of a JobFlow": (kinds.JOB_FLOW, flow, "spec.flows[0].patch.jobSpec.networkTopology"),
+    "CronJob": (kinds.CRON_JOB, cron_job),
+    "JobTemplate": (kinds.JOB_TEMPLATE, lambda topology: job(networkTopology=topology)),
+    "patch of a JobFlow": (kinds.JOB_FLOW, flow),
 }
 
 
-@pytest.mark.parametrize(("kind", "made", "path"), PLACES.values(), ids=PLACES)
-@pytest.mark.parametrize("topology", [HARD, BY_DEFAULT], ids=["hard", "no mode"])
-def test_a_hard_topology_is_refused_with_the_fix(kind: Kind, made: Any, path: str, topology: Manifest) -> None:
-    (message,) = create(kind, made(topology)).messages
-    assert message.startswith(
-        f"{path}.mode: hard, which is the default of mode, is not supported yet; "
-        'write "mode: soft" (accepted, and without effect so far), or remove networkTopology'
-    )
+@pytest.mark.parametrize(("kind", "made"), PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("topology", [HARD, BY_DEFAULT, SOFT], ids=["hard", "no mode", "soft"])
+def test_network_topologies_are_accepted(kind: Kind, made: Any, topology: Manifest) -> None:
+    review = create(kind, made(topology))
+    assert (review.messages, review.warnings) == ((), ())
 
 
-@pytest.mark.parametrize(("kind", "made", "path"), PLACES.values(), ids=PLACES)
-def test_a_soft_topology_is_warned_of(kind: Kind, made: Any, path: str) -> None:
-    review = create(kind, made(SOFT))
+def test_a_numa_policy_of_a_pod_is_warned_of() -> None:
+    review = create(kinds.POD, pod(**{NUMA: "restricted"}))
     assert review.messages == ()
     (warning,) = review.warnings
-    assert warning.startswith(f"{path}: accepted, but not considered yet; the pods are placed and kept as without it")
-
-
-UPDATED: dict[str, tuple[Kind, Any]] = {
-    name: (kind, made) for name, (kind, made, _) in PLACES.items() if kind is not kinds.JOB
-}
-
-
-@pytest.mark.parametrize(("kind", "made"), UPDATED.values(), ids=UPDATED)
-def test_an_update_may_not_bring_a_hard_topology_and_may_leave_a_stored_one(kind: Kind, made: Any) -> None:
-    assert not update(kind, made(SOFT), made(HARD)).allowed
-    stored = made(HARD)
-    without_finalizer = {**stored, "metadata": {**stored["metadata"], "finalizers": []}}
-    assert update(kind, stored, without_finalizer).messages == ()
-
-
-def test_a_stored_job_with_a_hard_topology_can_still_be_scaled() -> None:
-    stored = job(task(replicas=1), networkTopology=HARD)
-    assert update(kinds.JOB, stored, job(task(replicas=2), networkTopology=HARD)).allowed
-
-
-def test_the_status_of_a_pod_group_with_a_hard_topology_can_be_written() -> None:
-    stored = group(networkTopology=HARD)
-    assert update(kinds.POD_GROUP, stored, {**stored, "status": {"phase": "Running"}}).allowed
-
-
-@pytest.mark.parametrize(
-    ("annotations", "rule"),
-    [
-        ({MODE: "hard"}, "hard is not supported yet"),
-        ({MODE: "Hard", TIER: "1"}, "hard is not supported yet"),
-        ({MODE: "strict"}, '"strict" means hard, which is not supported yet'),
-        ({TIER: "1"}, '"" means hard, which is not supported yet'),
-    ],
-)
-def test_a_hard_topology_of_a_pod_without_a_job_is_refused(annotations: dict[str, str], rule: str) -> None:
-    advice = f'write "soft" (accepted, and without effect so far), or remove it and {TIER}'
-    for review in (create(kinds.POD, pod(**annotations)), update(kinds.POD, pod(), pod(**annotations))):
-        assert review.messages == (f"metadata.annotations[{MODE}]: {rule}; {advice}",)
-
-
-@pytest.mark.parametrize("key", [MODE, NUMA])
-def test_other_topology_annotations_of_a_pod_cause_warnings(key: str) -> None:
-    review = create(kinds.POD, pod(**{key: "soft" if key == MODE else "restricted"}))
-    assert review.messages == ()
-    (warning,) = review.warnings
-    assert warning.startswith(f"metadata.annotations[{key}]: accepted, but not considered yet")
+    assert warning.startswith(f"metadata.annotations[{NUMA}]: accepted, but not considered yet")
 
 
 @pytest.mark.parametrize(
     "given",
     [
         pod(),
-        pod("default-scheduler", **{MODE: "hard"}),  # no PodGroup is made for it
-        pod(**{MODE: "hard", "scheduling.k8s.io/group-name": "mine"}),  # its PodGroup has a topology of its own
-        pod(**{MODE: "hard", "volcano.sh/job-name": "j", "scheduling.k8s.io/group-name": "podgroup-1"}),
+        pod("default-scheduler", **{NUMA: "restricted"}),  # no PodGroup is made for it
+        pod(**{NUMA: "restricted", "scheduling.k8s.io/group-name": "mine"}),
+        pod(**{NUMA: "restricted", "volcano.sh/job-name": "j", "scheduling.k8s.io/group-name": "podgroup-1"}),
+        pod(**{MODE: "hard", TIER: "1"}),
         pod(**{NUMA: "none"}),
     ],
 )
 def test_empty_annotations_cause_no_warnings(given: Manifest) -> None:
     review = create(kinds.POD, given)
     assert (review.messages, review.warnings) == ((), ())
-
-
-def test_a_pod_that_was_stored_with_the_annotation_can_be_changed() -> None:
-    stored = pod(**{MODE: "hard"})
-    assert update(kinds.POD, stored, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}).allowed
 
 
 @pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])

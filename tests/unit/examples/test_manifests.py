@@ -119,6 +119,7 @@ def test_jobs_decode_to_the_values_of_their_description() -> None:
         "mpi": (3, [1, 2]),
         "ray": (3, [1, 2]),
         "hcclrank": (3, [1, 2]),
+        "close": (4, [4]),
         "borrower": (1, [32]),
         "owner": (1, [32]),
     }

@@ -16,7 +16,7 @@ from volcanoio.framework import entrypoints
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.admission import InProcessAdmission
@@ -133,30 +133,6 @@ async def test_queues_that_must_stay_stay() -> None:
         status, answer = await on.send("DELETE", kinds.QUEUE, name="default")
         assert status == 403
         assert "`default` queue can not be deleted" in answer["message"]
-
-
-async def test_a_hard_topology_is_refused_wherever_the_schema_or_a_pod_makes_it_hard() -> None:
-    topology: Manifest = {"highestTierAllowed": 1}
-    annotated = {"name": "p", "namespace": "default", "annotations": {names.TOPOLOGY_MODE: "hard"}}
-    pod_spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
-    template = {"metadata": {"name": "t"}, "spec": {**JOB["spec"], "networkTopology": topology}}
-    async with cluster() as on:
-        assert (await on.job(networkTopology=topology))[0] == 403
-        assert (await on.send("POST", kinds.JOB_TEMPLATE, template))[0] == 403
-        status, answer = await on.send("POST", kinds.POD, {"metadata": annotated, "spec": pod_spec})
-        assert (status, answer["message"]) == (
-            403,
-            (
-                'admission webhook "validatepod.volcano.sh" denied the request: '
-                f"metadata.annotations[{names.TOPOLOGY_MODE}]: hard is not supported yet; "
-                f'write "soft" (accepted, and without effect so far), or remove it and {names.TOPOLOGY_HIGHEST_TIER}'
-            ),
-        )
-        group: Manifest = {"metadata": {"name": "g"}, "spec": {"minMember": 1}}
-        status, stored = await on.send("POST", kinds.POD_GROUP, group)
-        assert status == 201
-        stored["spec"]["networkTopology"] = topology
-        assert (await on.send("PUT", kinds.POD_GROUP, stored, "g"))[0] == 403
 
 
 async def left_in_a_queue(on: Cluster) -> None:

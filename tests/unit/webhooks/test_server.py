@@ -172,10 +172,11 @@ async def test_deleting_a_queue() -> None:
 
 async def test_warnings_are_passed_on() -> None:
     async with hooks() as server:
-        response = await server.review("/jobs/validate", kinds.JOB, job(networkTopology={"mode": "soft"}))
+        flow = {"metadata": {"name": "f", "namespace": "ns"}, "spec": {"flows": []}}
+        response = await server.review("/jobflows/validate", kinds.JOB_FLOW, flow)
         assert response["allowed"] is True
         assert response["warnings"] == [
-            "spec.networkTopology: accepted, but not considered yet; the pods are placed and kept as without it"
+            "spec.flows: there are none, so nothing is run and the phase stays Pending; name templates"
         ]
 
 

@@ -9,7 +9,7 @@ import msgspec
 from volcanoio.engine.admission.jobs import check_content, default_job, warn_about_job
 from volcanoio.engine.admission.queues import check_job_queue
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Findings, decode, decode_stored
-from volcanoio.engine.admission.topology import warn_about_job_topologies
+from volcanoio.engine.admission.topology import warn_about_numa_policies
 from volcanoio.engine.cron.schedule import ScheduleError, TimeZoneError, parse, zone, zone_name_error
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import CronJob, Job
@@ -86,7 +86,7 @@ def _check_template(cron: CronJob, lookup: AdmissionLookup, settings: AdmissionS
         check_content(job, settings, found)
         check_job_queue(job.spec.queue, lookup, of_queue)
         if not found.messages:
-            warn_about_job_topologies(job, found)
+            warn_about_numa_policies(job, found)
             warn_about_job(job, settings, found)
     for warning in found.warnings:
         findings.warn("spec.jobTemplate." + warning.partition(": ")[0], warning.partition(": ")[2], "so for each run")

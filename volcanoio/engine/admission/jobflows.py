@@ -4,7 +4,7 @@ Templates are not checked: they may be created later, and problems with a job ar
 """
 
 from volcanoio.engine.admission.request import Findings, decode
-from volcanoio.engine.admission.topology import job_topologies, refuse_hard, warn_about_job_topologies
+from volcanoio.engine.admission.topology import warn_about_numa_policies
 from volcanoio.engine.flows.dependencies import PROBE_PHASES, graph_problems
 from volcanoio.model.batch import Job
 from volcanoio.model.flow import Flow, FlowProbe, JobFlow
@@ -26,8 +26,7 @@ def check_job_flow(flow: JobFlow, findings: Findings) -> None:
         if part.patch is not None:
             found = Findings()
             if (job := decode({"spec": part.patch.job_spec}, Job, found)) is not None:
-                refuse_hard(job_topologies(job), found)
-                warn_about_job_topologies(job, found)
+                warn_about_numa_policies(job, found)
             for message in found.messages:
                 findings.refuse_line(f"{where}.patch.{message.replace('spec.', 'jobSpec.', 1)}", "fix the patch")
             findings.left_out += found.left_out

@@ -20,7 +20,7 @@ from volcanoio.engine.admission.jobtasks import (
 from volcanoio.engine.admission.pods import budget_error
 from volcanoio.engine.admission.queues import check_job_queue
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Findings
-from volcanoio.engine.admission.topology import job_topologies, refuse_hard, warn_about_job_topologies
+from volcanoio.engine.admission.topology import warn_about_numa_policies
 from volcanoio.framework.arguments import MOST_COMPARED, shortened
 from volcanoio.framework.jobs import lenient_plugin
 from volcanoio.model import names, quantity, times
@@ -297,7 +297,7 @@ def check_job(job: Job, lookup: AdmissionLookup, settings: AdmissionSettings, fi
     if job.spec.tasks:
         check_job_queue(job.spec.queue, lookup, findings)
     if not findings.messages:  # a refused Job gets no warnings, as it may be malformed
-        warn_about_job_topologies(job, findings)
+        warn_about_numa_policies(job, findings)
         warn_about_job(job, settings, findings)
 
 
@@ -312,7 +312,6 @@ def check_content(job: Job, settings: AdmissionSettings, findings: Findings) -> 
     check_tasks(job, findings)
     check_policies(spec.policies, "spec.policies", findings)
     check_topology(spec.network_topology, "spec.networkTopology", findings)
-    refuse_hard(job_topologies(job), findings)
     if _has_possible_size(job):
         check_plugins(job, settings, findings)
     check_volumes(spec.volumes, findings)

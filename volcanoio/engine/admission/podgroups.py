@@ -7,7 +7,6 @@ from volcanoio.engine.admission.jobtasks import check_topology
 from volcanoio.engine.admission.queue_rights import default_queue_of
 from volcanoio.engine.admission.queues import check_open
 from volcanoio.engine.admission.request import AdmissionLookup, Findings
-from volcanoio.engine.admission.topology import group_topologies, refuse_hard, warn_about_soft
 from volcanoio.model import names
 from volcanoio.model.base import Manifest
 from volcanoio.model.scheduling import PodGroup
@@ -18,13 +17,6 @@ def default_pod_group(group: Manifest, namespace: str, lookup: AdmissionLookup) 
     if not isinstance(spec := group.get("spec"), dict) or spec.get("queue") != names.DEFAULT_QUEUE:
         return
     spec["queue"] = default_queue_of(namespace, lookup)
-
-
-def check_new_topologies(group: PodGroup, old: PodGroup | None, findings: Findings) -> None:
-    """Refuse new topologies that are not supported; stored ones may stay."""
-    if old is None or list(group_topologies(old)) != list(group_topologies(group)):
-        refuse_hard(group_topologies(group), findings)
-        warn_about_soft(group_topologies(group), findings)
 
 
 def check_pod_group(group: PodGroup, lookup: AdmissionLookup, findings: Findings) -> None:
@@ -39,7 +31,6 @@ def check_pod_group(group: PodGroup, lookup: AdmissionLookup, findings: Findings
                 f"spec.minTaskMember.{task}", "must be >= 0", "give the task's pods that must start together"
             )
     check_topology(group.spec.network_topology, "spec.networkTopology", findings)
-    check_new_topologies(group, None, findings)
     for index, policy in enumerate(group.spec.sub_group_policy):
         path, prefix = f"spec.subGroupPolicy[{index}].networkTopology", f"in subGroupPolicy '{policy.name}': "
         check_topology(policy.network_topology, path, findings, prefix=prefix)

@@ -12,7 +12,7 @@ import msgspec
 from volcanoio.engine.admission.cronjobs import check_cron_job
 from volcanoio.engine.admission.jobflows import check_job_flow
 from volcanoio.engine.admission.jobs import check_creator, check_job, check_update, default_job, set_creator
-from volcanoio.engine.admission.podgroups import check_new_topologies, check_pod_group, default_pod_group
+from volcanoio.engine.admission.podgroups import check_pod_group, default_pod_group
 from volcanoio.engine.admission.pods import REVIEWED_ANNOTATIONS, check_pod, default_pod
 from volcanoio.engine.admission.queues import (
     QueueTree,
@@ -34,12 +34,7 @@ from volcanoio.engine.admission.request import (
     decode,
     decode_stored,
 )
-from volcanoio.engine.admission.topology import (
-    check_hyper_node,
-    job_topologies,
-    refuse_hard,
-    warn_about_job_topologies,
-)
+from volcanoio.engine.admission.topology import check_hyper_node, warn_about_numa_policies
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import CronJob, Job
@@ -143,23 +138,16 @@ def _create_pod_group(request: ReviewRequest, lookup: AdmissionLookup, _: Admiss
         check_pod_group(group, lookup, found)
 
 
-def _update_pod_group(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings, found: Findings) -> None:
-    # the scheduler writes the status of PodGroups with the whole object
-    if not _same_spec(request) and (group := decode_stored(request.object, PodGroup)) is not None:
-        check_new_topologies(group, decode_stored(request.old, PodGroup), found)
-
-
 def _write_pod(request: ReviewRequest, _: AdmissionLookup, settings: AdmissionSettings, found: Findings) -> None:
     if (pod := decode_stored(request.object, Pod)) is not None:
         check_pod(pod, decode_stored(request.old, Pod) if request.old is not None else None, settings, found)
 
 
 def _write_job_template(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings, found: Findings) -> None:
-    """Check the topologies; the rest of a template is reviewed when its Job is created."""
+    """Check the NUMA policies; the rest of a template is reviewed when its Job is created."""
     job = None if _same_spec(request) else decode_stored({"spec": (request.object or {}).get("spec")}, Job)
     if job is not None:
-        refuse_hard(job_topologies(job), found)
-        warn_about_job_topologies(job, found)
+        warn_about_numa_policies(job, found)
 
 
 def _write_queue(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings, found: Findings) -> None:
@@ -218,7 +206,6 @@ TABLE: Mapping[tuple[str, Operation], Row] = {
     (kinds.JOB_TEMPLATE.resource, Operation.CREATE): Row(JobTemplate, None, _write_job_template),
     (kinds.JOB_TEMPLATE.resource, Operation.UPDATE): Row(JobTemplate, None, _write_job_template),
     (kinds.POD_GROUP.resource, Operation.CREATE): Row(PodGroup, _default_pod_group, _create_pod_group),
-    (kinds.POD_GROUP.resource, Operation.UPDATE): Row(PodGroup, None, _update_pod_group),
     (kinds.POD.resource, Operation.CREATE): Row(Pod, _default_pod, _write_pod),
     (kinds.POD.resource, Operation.UPDATE): Row(Pod, None, _write_pod),
     (kinds.QUEUE.resource, Operation.CREATE): Row(Queue, _default_queue, _write_queue),

@@ -135,6 +135,11 @@ def annotation_problems(pod: Pod, owners: Sequence[ApiObject]) -> list[str]:
         )
     if (mode := pod.metadata.annotations.get(names.TOPOLOGY_MODE, "")) and mode.lower() not in _TOPOLOGY_MODES:
         found.append(f'annotation {names.TOPOLOGY_MODE} is "{mode}", which counts as hard; write hard or soft')
+    if (tier := pod.metadata.annotations.get(names.TOPOLOGY_HIGHEST_TIER)) is not None and _parse_count(tier) is None:
+        found.append(
+            f'annotation {names.TOPOLOGY_HIGHEST_TIER} is "{tier}", which is not a whole number of 0 or more; without '
+            "a tier, a hard topology restricts nothing"
+        )
     return found
 
 
@@ -209,5 +214,5 @@ def _topology(annotations: Mapping[str, str]) -> NetworkTopology | None:
     lowered = (mode or "").lower()
     return NetworkTopology(
         mode=lowered if lowered in _TOPOLOGY_MODES else "hard",
-        highest_tier_allowed=int(tier) if tier and tier.isascii() and tier.isdigit() else None,
+        highest_tier_allowed=_parse_count(tier or ""),
     )

@@ -39,6 +39,7 @@ NOT_TRIED, PODS_MISSING, SCHEDULING_GATED = "NotTried", "PodsMissing", "Scheduli
 QUEUE_QUOTA, QUEUE_OVERUSED = "QueueQuota", "QueueOverused"
 NO_NODES, LARGER_THAN_ANY_NODE = "NoNodes", "LargerThanAnyNode"
 INSUFFICIENT, FRAGMENTED, TOO_MANY_PODS = "InsufficientResource", "Fragmented", "TooManyPods"
+NETWORK_TOPOLOGY, INVALID_HYPER_NODES = "NetworkTopology", "InvalidHyperNodes"
 WAITING_FOR_VICTIMS, BIND_REFUSED, PLUGIN = "WaitingForVictims", "BindRefused", "RefusedByPlugin"
 
 CODES: dict[str, Code] = {
@@ -67,6 +68,8 @@ CODES: dict[str, Code] = {
     INSUFFICIENT: Code(Stage.NODES, "the nodes that a pod may run on are in use"),
     FRAGMENTED: Code(Stage.NODES, "enough is free in all, but not on one node"),
     TOO_MANY_PODS: Code(Stage.NODES, "nodes have room, but run as many pods as they may"),
+    NETWORK_TOPOLOGY: Code(Stage.NODES, "no HyperNode that its network topology allows has room for its pods"),
+    INVALID_HYPER_NODES: Code(Stage.NODES, "the HyperNodes form no tree: one contains itself, or is in two others"),
     "NodeUnschedulable": Code(Stage.NODES, "nodes are cordoned"),
     "NodeNotReady": Code(Stage.NODES, "nodes are not ready, or under pressure"),
     "UntoleratedTaint": Code(Stage.NODES, "nodes have taints that its pods do not tolerate"),

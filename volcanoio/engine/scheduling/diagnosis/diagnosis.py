@@ -21,6 +21,7 @@ from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
 from volcanoio.engine.scheduling.session.context import ShapeFit
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_details, is_held_back, waiting_text
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
@@ -325,11 +326,19 @@ def _at_nodes(session: CycleSession, job: JobInfo) -> tuple[str, tuple[NodeReaso
     if code := _rejection(masks, _large_enough(session, task.shape)):
         return code, nodes, ()
     eligible = _passing(masks, np.ones(len(columns), np.bool_))
+    if errors is not None and (domain := session.domains.domain(errors.hyper_node or CLUSTER)) is not None:
+        eligible &= domain.rows
     missing = max(job.min_available - job.ready_count - job.schedulable_count, 1)
     code, nearest = _shortage(session, task.shape, free, eligible, missing)
     if not nearest and nodes:
         code = nodes[0].code  # what kept it out is over, or is not an amount
+    if errors is not None and errors.hyper_node and code in _ROOM:
+        code = codes.NETWORK_TOPOLOGY
     return code, nodes, nearest
+
+
+_ROOM = frozenset({codes.INSUFFICIENT, codes.FRAGMENTED, codes.TOO_MANY_PODS})
+"""Codes of pods for which nodes exist that have too little room now."""
 
 
 def _node_reasons(counts: Mapping[str, int]) -> tuple[NodeReason, ...]:

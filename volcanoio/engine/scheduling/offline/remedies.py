@@ -18,9 +18,11 @@ from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis
 from volcanoio.engine.scheduling.offline.offline import Offline
+from volcanoio.engine.scheduling.topology.domains import SOFT
 from volcanoio.framework.arguments import pluralize
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, ObjectMeta
+from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Node, Pod, ResourceList, ResourceQuota, Toleration
 from volcanoio.model.resources import CPU, LARGEST, MEMORY, PODS, amount_text, format_amount, stored_amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue, QueueSpec, QueueState, QueueStatus
@@ -62,6 +64,8 @@ class RemedyKind(StrEnum):
     """There is one further node, of which only these amounts matter."""
     MIN_AVAILABLE = "min-available"
     """Its minimum is lower."""
+    TIER = "tier"
+    """Its hard network topology allows a higher tier."""
     END = "end"
     """Other jobs end."""
     UNCORDON = "uncordon"
@@ -99,6 +103,8 @@ _KINDS: Mapping[str, tuple[RemedyKind, ...]] = {
     codes.INSUFFICIENT: (*_MAKE_ROOM, *_SHARES),
     codes.FRAGMENTED: (*_MAKE_ROOM, *_SHARES),
     codes.TOO_MANY_PODS: _MAKE_ROOM,
+    codes.NETWORK_TOPOLOGY: (RemedyKind.TIER, *_MAKE_ROOM),
+    codes.INVALID_HYPER_NODES: (),
     codes.NO_NODES: (),
     "NodeUnschedulable": (RemedyKind.UNCORDON, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
     "UntoleratedTaint": (RemedyKind.TOLERATE, RemedyKind.MIN_AVAILABLE, RemedyKind.END),
@@ -345,10 +351,28 @@ class RemedySearch:
                 RemedyKind.RESOURCE, f"node/{name}", change, f"one more node like {name} with {_listed(extra)}"
             )
 
+    def _group(self) -> PodGroup | None:
+        return next((obj for obj in self._objects if isinstance(obj, PodGroup) and obj.metadata.key == self._job), None)
+
+    def _tier(self) -> Iterator[Remedy]:
+        if (group := self._group()) is None or (topology := group.spec.network_topology) is None:
+            return
+        tree = self._known.hyper_nodes.tree()
+        now = topology.highest_tier_allowed
+        now = tree.tier_names.get(topology.highest_tier_name) if now is None else now
+        if topology.mode == SOFT or now is None:
+            return
+        for tier in sorted(set(tree.tiers.tolist())):
+            wider = NetworkTopology(mode=topology.mode, highest_tier_allowed=tier)
+            changed = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, network_topology=wider))
+            if tier > now and self._helps(_as_replaced(changed)):
+                change = {"spec.networkTopology.highestTierAllowed": str(tier)}
+                text = f"highestTierAllowed {tier} instead of {now}"
+                yield Remedy(RemedyKind.TIER, f"podgroup/{self._job}", change, text)
+                return
+
     def _min_available(self) -> Iterator[Remedy]:
-        group = next(
-            (obj for obj in self._objects if isinstance(obj, PodGroup) and obj.metadata.key == self._job), None
-        )
+        group = self._group()
         if group is None or group.spec.min_member <= 1:
             return
         least, low = group.spec.min_member, 0
@@ -451,6 +475,7 @@ class RemedySearch:
         RemedyKind.NODES: _nodes,
         RemedyKind.RESOURCE: _resource,
         RemedyKind.MIN_AVAILABLE: _min_available,
+        RemedyKind.TIER: _tier,
         RemedyKind.END: _end,
         RemedyKind.UNCORDON: _uncordon,
         RemedyKind.TOLERATE: _tolerate,

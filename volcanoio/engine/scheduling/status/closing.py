@@ -21,11 +21,12 @@ from volcanoio.engine.scheduling.status.explanation import UNSETTLED, amount_det
 from volcanoio.engine.scheduling.status.pod_conditions import report_pods, report_pods_without_group
 from volcanoio.framework.backoff import jittered
 from volcanoio.framework.effects import Patch, merge_diff, record_event
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.sessionview import Text
-from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
 from volcanoio.framework.statuses import with_details, without_details
 from volcanoio.model import kinds
-from volcanoio.model.names import ROOT_QUEUE
+from volcanoio.model.names import ALLOCATED_HYPER_NODE, ROOT_QUEUE
 from volcanoio.model.resources import CPU, MEMORY, add_nonzero, resource_list
 from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
 
@@ -302,16 +303,20 @@ def _write_status(
     job.status_in_flight, job.status_written_at = new, session.now
     job.status_writes_in_flight += 1
     meta = job.group.metadata
+    patch: dict[str, Any] = {"status": dict(_difference(job.group.status, new))}
+    if job.has_network_topology and (placed := _placed_in(session, job)) != meta.annotations.get(ALLOCATED_HYPER_NODE):
+        patch["metadata"] = {"annotations": {ALLOCATED_HYPER_NODE: placed}}
     session.outbox.put(
-        Patch(
-            resource=kinds.POD_GROUP.resource,
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            patch={"status": dict(_difference(job.group.status, new))},
-        )
+        Patch(resource=kinds.POD_GROUP.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid, patch=patch)
     )
     return True
+
+
+def _placed_in(session: CycleSession, job: JobInfo) -> str | None:
+    """Return the HyperNode that contains the job's pods; None if no single one does."""
+    tasks = [task for task in job.members.values() if task.status in ALLOCATED_STATUSES]
+    placed = session.hyper_nodes.enclosing(task.node for task in tasks)
+    return placed if placed not in ("", CLUSTER) else None
 
 
 def _may_write_counts(session: CycleSession, job: JobInfo, period: float) -> bool:
