@@ -9,12 +9,14 @@ from typing import Any
 from tests.unit.scheduling_plugins.nodeviews import NodesView
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
+from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.scheduling.podterms import Carried, NodeCounts, Selectors
 from volcanoio.framework.scheduling.points import Opens
 from volcanoio.framework.scheduling.sessionview import Answer, Text
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, SubJob, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject
+from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Affinity, Pod, Toleration
 from volcanoio.model.resources import add, amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
@@ -85,6 +87,11 @@ class JobView:
     group: PodGroup = field(default_factory=PodGroup)
     gated: dict[str, int] = field(default_factory=dict)
     preemptable: bool = True
+    network_topology: NetworkTopology | None = None
+
+    @property
+    def has_network_topology(self) -> bool:
+        return self.network_topology is not None
 
     @property
     def uid(self) -> str:
@@ -305,6 +312,16 @@ class SessionData:
 
     def changed_since(self, resource: str, version: int) -> list[str] | None:
         return None
+
+    @property
+    def hyper_nodes(self) -> HyperNodeTree:
+        return HyperNodeTree({}, {}, {}, {})
+
+    def highest_tier(self, gang: object) -> int | None:
+        return None
+
+    def placed_in(self, gang: object) -> str:
+        return ""
 
     @property
     def volumes(self) -> VolumeIndex:

@@ -23,7 +23,6 @@ from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.nominations import Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
-from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
@@ -34,7 +33,7 @@ from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import Answer, Text, Unanswered
 from volcanoio.framework.scheduling.verdicts import Verdict, Vote
-from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
+from volcanoio.framework.scheduling.views import Amounts, Job, Shape, SubJob, TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, PreBindStep, Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
@@ -383,11 +382,11 @@ class SessionContext:
         """The tree of HyperNodes."""
         return self.domains.tree
 
-    def highest_tier(self, gang: JobInfo | SubJobInfo) -> int | None:
+    def highest_tier(self, gang: Job | SubJob) -> int | None:
         """Return the highest tier across which the tasks of a job or sub-job may be spread."""
         return self.domains.highest_tier(gang)
 
-    def placed_in(self, gang: JobInfo | SubJobInfo) -> str:
+    def placed_in(self, gang: Job | SubJob) -> str:
         """Return the lowest HyperNode that contains the placed tasks of a job or sub-job."""
         return self.domains.placed_in(gang)
 

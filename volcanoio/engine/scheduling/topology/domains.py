@@ -20,7 +20,7 @@ from volcanoio.engine.scheduling.placement.placer import Domain
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.session import Run
-from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, SubJob, TaskStatus
 
 SOFT = "soft"
 """Mode of a network topology that is a preference; every other mode is hard."""
@@ -46,7 +46,7 @@ class Domains:
             job.attempts.explain(Reason(INVALID_HYPER_NODES, self.tree.problem, Precision.WAITING))
         return not self.tree.problem
 
-    def highest_tier(self, gang: JobInfo | SubJobInfo) -> int | None:
+    def highest_tier(self, gang: Job | SubJob) -> int | None:
         """Return the highest tier across which a gang's tasks may be spread; None without a network topology.
 
         A soft topology allows every tier; that of a sub-job, every tier that its job's hard topology allows. A hard
@@ -62,7 +62,7 @@ class Domains:
         limit = None if job is None else self.highest_tier(job)
         return self.tree.tier(CLUSTER) if limit is None else limit
 
-    def placed_in(self, gang: JobInfo | SubJobInfo) -> str:
+    def placed_in(self, gang: Job | SubJob) -> str:
         """Return the lowest HyperNode that contains the gang's placed tasks, "" if there are none.
 
         It is as of the start of the last attempt: the tasks that the attempt has placed so far do not count.
@@ -155,7 +155,7 @@ class Domains:
             total += np.minimum(self.tree.sums(self._state.placer.fitting_counts(shapes[key])), number)
         return [total.item(self.tree.positions[name]) for name in names]
 
-    def _find_placed(self, gang: JobInfo | SubJobInfo) -> str:
+    def _find_placed(self, gang: Job | SubJob) -> str:
         return self.tree.enclosing(task.node for task in gang.tasks if task.status in _PLACED)
 
     def _nominated(self, gang: JobInfo | SubJobInfo, levels: Sequence[Sequence[str]]) -> str:
