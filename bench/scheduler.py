@@ -30,6 +30,8 @@ ROWS = {
     "preempt": "taking.preempt",
     "memory": "memory.memory",
     "growth": "placing.growth",
+    "topology": "topology.topology",
+    "large-gang": "topology.large_gang",
 }
 """For each row, its function in `bench.scheduling`."""
 
