@@ -167,6 +167,17 @@ class Victims(Protocol):
         """Return the candidates that plugins want to evict without a preemptor (Volcano: VictimTasks)."""
         ...
 
+    def movable(self, job: Job, candidates: Sequence[Task]) -> list[Task]:
+        """Return the candidates that no plugin protects from being evicted for a job, and whose budgets permit it."""
+        ...
+
+    def fit_elsewhere(self, tasks: Sequence[Task], hyper_node: str) -> bool:
+        """Return whether all these evicted tasks fit on nodes outside a HyperNode, beside everything that is placed.
+
+        False if the nodes for one of them depend on other pods, on ports or on volumes: that is not simulated.
+        """
+        ...
+
     def fits(self, task: Task, node: str) -> bool:
         """Return whether a task passes every filter on a node and fits what is free or being released there."""
         ...

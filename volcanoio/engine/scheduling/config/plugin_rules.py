@@ -353,11 +353,14 @@ class Rules:
         """
         for tier in self._victims:
             if selected := {task.uid for ask in tier for task in ask(candidates)}:
-                victims = [task for task in candidates if task.uid in selected]
-                for guard in self._guards:
-                    victims = list(guard(victims))
-                return victims
+                return self.permitted([task for task in candidates if task.uid in selected])
         return []
+
+    def permitted(self, victims: Sequence[Task]) -> list[Task]:
+        """Return those of the victims that every guard permits."""
+        for guard in self._guards:
+            victims = guard(victims)
+        return list(victims)
 
     def victim_ranks(self, queues: Iterable[QueueView], preemptor: QueueView) -> dict[str, int]:
         """Return the rank of queues among those that lose tasks to the preemptor's queue: 0 loses first.

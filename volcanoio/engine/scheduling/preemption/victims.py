@@ -66,6 +66,11 @@ class FittingTasks:
             self._rows[row] = fitting
 
 
+def _depends_on_others(shape: Shape) -> bool:
+    """Return whether the nodes for a task depend on other pods, on ports or on volumes."""
+    return bool(shape.terms or shape.matched or shape.host_ports or shape.claims or shape.has_device_claims)
+
+
 _ON_NODE = frozenset({*EVICTABLE, TaskStatus.RELEASING})
 """Evictable statuses, and that of tasks whose eviction may be undone."""
 
@@ -286,6 +291,42 @@ class Victims:
     def victim_tasks(self, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return the candidates that plugins want to evict without a preemptor."""
         return cast("list[TaskInfo]", self._rules.victim_tasks(candidates))
+
+    def movable(self, job: JobInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return the candidates that no plugin protects from being evicted for a job, and whose budgets permit it."""
+        allowed = {
+            task.uid for purpose in Purpose for task in self._rules.evictable(job, purpose, candidates) if candidates
+        }
+        permitted = self._rules.permitted([task for task in candidates if task.uid in allowed])
+        return cast("list[TaskInfo]", list(permitted))
+
+    def fit_elsewhere(self, tasks: Sequence[TaskInfo], hyper_node: str) -> bool:
+        """Return whether all these evicted tasks fit on nodes outside a HyperNode, beside everything that is placed.
+
+        The largest first, each on the node where it leaves least room.
+        """
+        columns, domain = self._columns, self._session.domains.domain(hyper_node)
+        if domain is None or any(_depends_on_others(task.shape) for task in tasks):
+            return False
+        free = columns.block[Quantity.FUTURE][:, : len(columns)].copy()
+        total: list[int] = np.maximum(columns.block[Quantity.ALLOCATABLE][:, : len(columns)].sum(axis=1), 1).tolist()
+
+        def size(task: TaskInfo) -> float:
+            return max(amount / total[columns.resource(name)] for name, amount in task.shape.requests.items())
+
+        for task in sorted(tasks, key=size, reverse=True):
+            requests = [(columns.resource(name), amount) for name, amount in task.shape.requests.items()]
+            mask, _ = self._placer.candidate_scores(task)
+            mask &= ~domain.rows
+            for at, amount in requests:
+                mask &= free[at] >= amount
+            if not mask.any():
+                return False
+            left = sum((free[at] - amount) / total[at] for at, amount in requests)
+            row = int(np.where(mask, left, np.inf).argmin())
+            for at, amount in requests:
+                free[at, row] -= amount
+        return True
 
     def fits(self, task: TaskInfo, node: str) -> bool:
         """Return whether a task passes every filter on a node and fits its free room or that being released."""
