@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,7 @@ class TaskView:
     preemptable: bool = True
     can_preempt: bool = True
     pod: Pod = field(default_factory=Pod)
+    bind_annotations: dict[str, str] = field(default_factory=dict)
 
     @property
     def uid(self) -> str:
@@ -292,6 +293,16 @@ class SessionData:
 
     def has_jobs_in(self, phase: str) -> bool:
         return bool(self.jobs_in(phase))
+
+    def tasks_on(self, node: str) -> list[TaskView]:
+        return [task for job in self.jobs.values() for task in job.tasks if task.node == node]
+
+    @property
+    def nodes_version(self) -> int:
+        return self.cycle
+
+    def changed_rows(self, version: int) -> Iterable[int]:
+        return range(len(self.nodes)) if version < self.cycle else ()
 
     def changed_jobs(self, owner: object, limit: int | None = None) -> list[JobView]:
         return list(self.jobs.values())

@@ -95,6 +95,12 @@ class Reports(Protocol):
 
 
 PluginFactory: TypeAlias = Callable[[Mapping[str, Any]], Plugin]
+IGNORED_RESOURCES = "ignored_resources"
+"""The attribute of plugins, of the class or set by the constructor, that names resources which are no plain amounts.
+
+The plugin accounts for them itself, such as the memory of each device. They are no part of the requests of pods, of
+what nodes have, or of a PodGroup's minResources; `Shape.limits` still has them.
+"""
 
 
 SortKey: TypeAlias = Any
@@ -326,6 +332,18 @@ class IncrementalFilter(Protocol):
 
         It may be an array that the plugin keeps and changes in place: callers neither write to it nor keep it.
         """
+        ...
+
+
+@runtime_checkable
+class ImmediateFilter(Protocol):
+    """An optional method of an `IncrementalFilter` for what terminating pods still hold, such as devices.
+
+    Its other answers count on their release: `allowed` are nodes where a task may be pipelined.
+    """
+
+    def allowed_now(self, shape: Shape, nodes: Nodes) -> NDArray[np.bool_]:
+        """Return those of the nodes in `allowed` where a task may be bound at once; an array as of `allowed`."""
         ...
 
 
@@ -581,6 +599,26 @@ class TaskAccounting(Protocol):
 
     def task_evicted(self, task: Task) -> None:
         """Handle a task that became Releasing; not called for a discard (the undo log covers that)."""
+        ...
+
+
+@runtime_checkable
+class BindAnnotations(Protocol):
+    """Chooses what a task gets of its node, such as devices, as annotations of the pod that are sent with its bind.
+
+    The choice is in `Task.bind_annotations` as long as the task is on the node in the session, also while the bind is
+    in flight: a discarded statement or a refused bind removes it.
+    """
+
+    def annotates(self, shape: Shape) -> bool:
+        """Return whether tasks of a shape may need annotations; called once a shape."""
+        ...
+
+    def bind_annotations(self, task: Task) -> Mapping[str, str]:
+        """Return the annotations of a task that was just allocated or pipelined: its status and node are set.
+
+        Called before `TaskAccounting.task_placed`.
+        """
         ...
 
 

@@ -57,6 +57,19 @@ class SessionView(Protocol):
         """The nodes."""
         ...
 
+    def tasks_on(self, node: str) -> Collection[Task]:
+        """Return the tasks that count on a node, also terminating ones and those of other schedulers."""
+        ...
+
+    @property
+    def nodes_version(self) -> int:
+        """A number that grows with every change of a node or of the tasks that count on it."""
+        ...
+
+    def changed_rows(self, version: int) -> Iterable[int]:
+        """Return the rows of `nodes` that changed after a `nodes_version`, possibly repeated; all rows for -1."""
+        ...
+
     @property
     def pods(self) -> PodCounts:
         """Pod counts per node, by selector and by carried terms."""

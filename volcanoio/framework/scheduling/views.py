@@ -192,6 +192,11 @@ class Task(Protocol):
         ...
 
     @property
+    def bind_annotations(self) -> Mapping[str, str]:
+        """What plugins chose on its node (`points.BindAnnotations`), until its pod shows it; {} for other tasks."""
+        ...
+
+    @property
     def preemptable(self) -> bool:
         """`volcano.sh/preemptable`, true by default."""
         ...

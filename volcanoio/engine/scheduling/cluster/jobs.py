@@ -6,6 +6,7 @@ The job, its sub-jobs and its queue count tasks by status and sum their requests
 
 from collections.abc import Collection, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from volcanoio.engine.scheduling.cluster.attempts import Attempts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _NEVER = -inf
+NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 """Statuses in which a task can be evicted for others."""
 
@@ -34,6 +36,7 @@ class TaskInfo:
 
     __slots__ = (
         "base_shape",
+        "bind_annotations",
         "bind_refusal",
         "bind_refusals",
         "can_preempt",
@@ -78,6 +81,8 @@ class TaskInfo:
         self.node = ""
         self.key = (name_index(meta.name), self.created, self.uid)
         """Order among tasks that compare equal in all plugins (Volcano: CompareTask)."""
+        self.bind_annotations: Mapping[str, str] = NO_ANNOTATIONS
+        """Annotations that plugins chose for its node, until the pod shows them."""
         self.bind_refusals = 0
         """Number of refused binds in a row."""
         self.bind_refusal = ""
@@ -399,6 +404,7 @@ class JobInfo(JobCounts):
         "group",
         "has_group",
         "has_network_topology",
+        "ignored_resources",
         "is_single_pod",
         "key",
         "members_at_close",
@@ -422,9 +428,11 @@ class JobInfo(JobCounts):
         "urgent_until",
     )
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, ignored_resources: Collection[str] = ()) -> None:
         super().__init__(key.partition("/")[0])
         self.key = key
+        self.ignored_resources = ignored_resources
+        """Resources that plugins account for themselves: not in `min_resources`."""
         self.is_single_pod = bool(scheduler_of_single(key))
         """Whether the job is a single pod without PodGroup and queue."""
         self.group = PodGroup()
@@ -503,6 +511,11 @@ class JobInfo(JobCounts):
         preemptable = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE, "true"))
         self.preemptable = preemptable.lower() in _TRUE
         """Annotation `volcano.sh/preemptable` of the PodGroup (default true): gang actions may evict its tasks."""
+        self.read_min_resources()
+
+    def read_min_resources(self) -> None:
+        """Read minResources from the PodGroup, without quota-style names and ignored resources."""
+        spec = self.group.spec
         self.min_resources: Amounts | None = None
         self.min_resources_key: MinResourcesKey | None = None
         """`min_resources` as a hashable key."""
@@ -510,7 +523,7 @@ class JobInfo(JobCounts):
             self.min_resources = {
                 name: amount
                 for name, amount in stored_amounts(spec.min_resources).items()
-                if not name.startswith(_QUOTA_PREFIXES)
+                if not name.startswith(_QUOTA_PREFIXES) and name not in self.ignored_resources
             }
             self.min_resources_key = tuple(sorted(self.min_resources.items()))
 

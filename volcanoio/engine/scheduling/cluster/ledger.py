@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
-from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, NO_ANNOTATIONS, JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
@@ -24,6 +24,10 @@ from volcanoio.model.scheduling import PodGroupPhase
 
 MAX_PENDING_CHANGES = 20_000
 """Changes kept for a reader beyond the initial ones; a reader further behind starts with all jobs."""
+
+
+_UNSEEN = frozenset({TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING})
+"""Statuses of tasks whose pods do not show their node and annotations yet."""
 
 
 class _Reader:
@@ -121,6 +125,8 @@ class Ledger:
         self._sorted: dict[str, list[JobInfo]] = {}
         self.evictability_changed: set[str] = set()
         """Nodes with unchanged amounts on which tasks became evictable or ceased to be."""
+        self.ignored_resources: frozenset[str] = frozenset()
+        """Resources that plugins account for themselves (`points.IGNORED_RESOURCES`)."""
         self._in_session = False
         """Whether room freed now may be taken again: it counts as freed only on commit."""
 
@@ -138,6 +144,8 @@ class Ledger:
         elif load and (status in EVICTABLE) != (before in EVICTABLE):
             self.evictability_changed.add(node)
         task.status, task.node = status, node
+        if task.bind_annotations and status not in _UNSEEN:
+            task.bind_annotations = NO_ANNOTATIONS
         if (job := task.job_info) is not None and status is not before:
             job.recount(task, before, status)
             self.dirty[job.key] = job
@@ -238,7 +246,7 @@ class Ledger:
             del node_tasks[task.uid]
             if not node_tasks:
                 del self.tasks_by_node[task.node]
-            task.status, task.node = TaskStatus.PENDING, ""
+            task.status, task.node, task.bind_annotations = TaskStatus.PENDING, "", NO_ANNOTATIONS
         self.columns.apply_all(counts, first.shape, LOADS[status], sign=-1)
         job.count_forgotten(tasks, status)
         self.changes.mark(job)
@@ -356,7 +364,7 @@ class Ledger:
     def get_or_create_job(self, key: str) -> JobInfo:
         """Return the job of that key, created if missing."""
         if (job := self.jobs.get(key)) is None:
-            job = self.jobs[key] = JobInfo(key)
+            job = self.jobs[key] = JobInfo(key, self.ignored_resources)
         return job
 
     def get_or_create_queue(self, name: str) -> QueueInfo:
@@ -424,6 +432,24 @@ class Ledger:
             if job.key in self.schedulable_jobs:
                 self.jobs_by_phase.setdefault(phase, {})[job.key] = job
                 self.dirty[job.key] = job
+
+    def ignore_resources(self, names: frozenset[str]) -> None:
+        """Leave resources out of requests, of what nodes have and of minResources, and take the former ones back."""
+        affected = names ^ self.ignored_resources
+        self.ignored_resources = self.columns.ignored_resources = names
+        self.shapes.ignore_resources(names)
+        for task in [task for task in self.tasks.values() if not affected.isdisjoint(task.shape.limits)]:
+            status, node = task.status, task.node
+            self.remove_task(task)
+            task.update(task.pod, self.shapes.of(task.pod))
+            self.add_task(task, status, node)
+        for node_object in list(self.columns.objects):
+            if not affected.isdisjoint(node_object.status.allocatable):
+                self.put_node(node_object)
+        for job in self.jobs.values():
+            job.ignored_resources = names
+            job.read_min_resources()
+            self.changes.mark(job)
 
     def put_node(self, node: Node) -> None:
         """Add or update a node; tasks already known to be on a new node are counted on it."""

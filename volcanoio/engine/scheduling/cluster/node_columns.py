@@ -200,6 +200,8 @@ class NodeColumns(CpuMemoryColumns):
     def __init__(self, capacity: int = 64) -> None:
         super().__init__()
         self.resources: dict[str, int] = {}
+        self.ignored_resources: frozenset[str] = frozenset()
+        """Resources that nodes do not have as plain amounts."""
         self.rows: dict[str, int] = {}
         self.clock = 0
         """Number of row changes."""
@@ -274,6 +276,8 @@ class NodeColumns(CpuMemoryColumns):
         """Add or update a node and return its row; tasks counted on a known node stay."""
         row = self.rows.get(node.metadata.name)
         allocatable = stored_amounts(node.status.allocatable)
+        for name in self.ignored_resources.intersection(allocatable):
+            del allocatable[name]
         if OVERSUBSCRIBED in node.metadata.labels:
             add_oversubscription(node, allocatable)
         for name in allocatable:

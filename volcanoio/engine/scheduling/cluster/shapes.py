@@ -47,7 +47,14 @@ class Shapes:
         """Shapes with terms or matching selectors, with their number of users."""
         self._last_transient_id = 0
         self._by_claims: dict[int, dict[tuple[VolumeClaim, ...], Shape]] = {}
+        self._ignored: frozenset[str] = frozenset()
+        """Resources that plugins account for themselves."""
         self._encode = msgspec.msgpack.Encoder(order="sorted").encode
+
+    def ignore_resources(self, names: frozenset[str]) -> None:
+        """Leave resources out of the requests of shapes from now on; limits keep them."""
+        self._ignored = names
+        self._by_spec_key.clear()
 
     def of(self, pod: Pod) -> Shape:
         """Return the shape of a pod."""
@@ -126,7 +133,11 @@ class Shapes:
         return self._last_transient_id
 
     def _intern(self, spec: PodSpec) -> Shape:
-        requests = {name: amount for name, amount in pod_amounts(spec, "requests").items() if amount}
+        requests = {
+            name: amount
+            for name, amount in pod_amounts(spec, "requests").items()
+            if amount and name not in self._ignored
+        }
         shape = Shape(
             id=len(self.all),
             base_id=len(self.all),

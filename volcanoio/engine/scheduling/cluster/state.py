@@ -376,6 +376,8 @@ class ClusterState:
         self._forget_finished_prebinds()
         if self._rules is None or self._rules.profile is not profile:
             self._rules = Rules(profile)
+            if profile.ignored_resources != self.ledger.ignored_resources:
+                self.ledger.ignore_resources(profile.ignored_resources)
             self.unschedulable.cluster_generation += 1
             self.ledger.columns.mark_all_freed()
         return self._rules

@@ -35,6 +35,8 @@ class FilterPart:
     moment: Callable[[], int] | None = None
     applies_to: frozenset[str] | None = None
     otherwise: Depends = Depends.SKIP
+    allowed_now: Callable[[Shape, NodeColumns], NDArray[np.bool_]] | None = None
+    """Those of the allowed rows where a task may be bound at once; None if that is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def _filter_part(plugin: Any) -> FilterPart:
             watches,
             _moment(plugin),
             _applies_to(plugin),
+            allowed_now=getattr(plugin, "allowed_now", None),
         )
     scalar = plugin.feasible_on
 

@@ -1,20 +1,21 @@
 """The combined answers of a profile's plugins, tier by tier as in Volcano's session functions."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
 from volcanoio.engine.scheduling.config.plugin_parts import FilterPart, ScorerPart, filter_parts, scorer_parts
 from volcanoio.engine.scheduling.config.profile import Enabled, Profile
 from volcanoio.framework.scheduling import points
 from volcanoio.framework.scheduling.points import SWITCHES, SortKey
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, Vote
-from volcanoio.framework.scheduling.views import Job, QueueView, Shape, SubJob, Task
+from volcanoio.framework.scheduling.views import Job, QueueView, Shape, SubJob, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
 
-TaskListener: TypeAlias = Callable[[Task], object]
+TaskListener: TypeAlias = Callable[[Any], object]
 MAX_CACHED_SHAPES = 100_000
 """Number of shapes for which listeners are cached."""
 
@@ -39,6 +40,16 @@ class TaskListeners:
             )
             self._by_shape[shape.id] = known
         return known
+
+
+def _annotator(choose: Callable[[Task], Mapping[str, str]]) -> Callable[[TaskInfo], None]:
+    """Return a listener that adds what a plugin chooses for a task that was allocated or pipelined."""
+
+    def annotate(task: TaskInfo) -> None:
+        if task.status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):  # not one whose eviction was undone
+            task.bind_annotations = {**task.bind_annotations, **choose(task)}
+
+    return annotate
 
 
 Part = TypeVar("Part")
@@ -86,9 +97,13 @@ class Rules:
         self._collect_victim_rules()
 
     def _collect_accounting(self) -> None:
-        self.placed = self._task_listeners("task_placed")
+        annotators = [
+            (enabled.plugin.annotates, _annotator(ask))  # type: ignore[attr-defined]  # both are of BindAnnotations
+            for ask, enabled in self._methods("bind_annotations")
+        ]
+        self.placed = TaskListeners([*annotators, *self._task_listeners("task_placed")])
         """Listeners of placed tasks."""
-        self.evicted = self._task_listeners("task_evicted")
+        self.evicted = TaskListeners(self._task_listeners("task_evicted"))
         for use_hierarchy, enabled in self._methods("use_hierarchy"):
             use_hierarchy(enabled.switches.get("enableHierarchy", False))
         self._prebinds: tuple[points.PreBind, ...] = tuple(
@@ -422,10 +437,10 @@ class Rules:
     def _flat(self, point: type, method: str, marked: str = "") -> tuple[Callable[..., Any], ...]:
         return tuple(ask for tier in self._tiers(point, method, marked) for ask in tier)
 
-    def _task_listeners(self, method: str) -> TaskListeners:
-        return TaskListeners(
-            [(getattr(enabled.plugin, "tracks_shape", None), listener) for listener, enabled in self._methods(method)]
-        )
+    def _task_listeners(self, method: str) -> list[tuple[Callable[[Shape], bool] | None, TaskListener]]:
+        return [
+            (getattr(enabled.plugin, "tracks_shape", None), listener) for listener, enabled in self._methods(method)
+        ]
 
     def _plugins_with(self, point: type, methods: Sequence[str], parts: str = "") -> list[Any]:
         """Return the plugins with one of the methods, or those of the parts that a plugin lists in that attribute."""

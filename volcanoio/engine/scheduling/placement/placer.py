@@ -265,7 +265,8 @@ class Placer:
         if not self._columns.rows:  # no nodes
             return 0, False
         if request.nominated and (row := self._nominated_row(table, request)) is not None:
-            status = TaskStatus.ALLOCATED if table.fits_on(row, idle=True) else TaskStatus.PIPELINED
+            is_idle = table.fits_on(row, idle=True) and self._is_free_now(table, row)
+            status = TaskStatus.ALLOCATED if is_idle else TaskStatus.PIPELINED
             self.assume(tasks[0], status, row, request.log)
             return 1, request.missing is not None and not request.missing()
         if (scorers := self._task_scorers(tasks[0])) or table.is_per_task:
@@ -397,10 +398,14 @@ class Placer:
         for part in plan.live_filters:
             mask = part.allowed(shape, columns)
             allowed = mask if allowed is None else allowed & mask
+        free = allowed
+        for part in plan.live_filters:
+            if part.allowed_now is not None and free is not None:
+                free = free & part.allowed_now(shape, columns)
         self.stage_times.end(PREDICATE)
         scores = table.idle_scores[:size]
-        if allowed is not None:
-            scores = np.where(allowed, scores, NOWHERE)
+        if free is not None:
+            scores = np.where(free, scores, NOWHERE)
         status = TaskStatus.PIPELINED if request.pipeline else TaskStatus.ALLOCATED
         if (request.pipeline and not request.idle_first) or scores.max() == NOWHERE:
             if request.idle_only or (fitting := self._scores_where_fits(table, allowed, idle=False)) is None:
@@ -523,6 +528,13 @@ class Placer:
             if not part.allowed(table.shape, self._columns).item(row):
                 return False
         return True
+
+    def _is_free_now(self, table: ScoreTable, row: int) -> bool:
+        """Return whether a task that passes every filter on a row may be bound there at once."""
+        return all(
+            part.allowed_now is None or part.allowed_now(table.shape, self._columns).item(row)
+            for part in table.plan.live_filters
+        )
 
     def _task_scorers(self, task: TaskInfo) -> Sequence[TaskScorer]:
         """Return the plugins that score nodes for this very task."""

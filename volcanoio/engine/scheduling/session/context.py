@@ -400,6 +400,20 @@ class SessionContext:
         """The sum of used over the nodes."""
         return self.nodes.totals(Quantity.USED)
 
+    def tasks_on(self, node: str) -> Collection[TaskInfo]:
+        """Return the tasks that count on a node, also terminating ones and those of other schedulers."""
+        return self.state.ledger.tasks_by_node.get(node, {}).values()
+
+    @property
+    def nodes_version(self) -> int:
+        """A number that grows with every change of a node or of the tasks that count on it."""
+        return self.nodes.clock
+
+    def changed_rows(self, version: int) -> Iterable[int]:
+        """Return the rows of `nodes` that changed after a `nodes_version`, possibly repeated; all rows for -1."""
+        rows: list[int] = self.nodes.changed_since(version).tolist()
+        return rows
+
     def changed_jobs(self, owner: object, limit: int | None = None) -> Collection[JobInfo]:
         """Return the jobs added, changed or removed since this owner's last call; all jobs at its first call."""
         return self.state.ledger.changes.since(owner, self.state.ledger.schedulable_jobs, limit)

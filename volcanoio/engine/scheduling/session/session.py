@@ -168,7 +168,9 @@ def _bind(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
         session.partly_placed_jobs.discard(key)
     state.unschedulable.cluster_generation += 1
     state.ledger.bind(job, (task,))
-    session.outbox.bind(key, (BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node),))
+    annotations = dict(task.bind_annotations)
+    bind = BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node, annotations=annotations)
+    session.outbox.bind(key, (bind,))
     stats.placed += 1
     stats.record_bound(1)
 

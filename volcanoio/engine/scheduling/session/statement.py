@@ -15,7 +15,7 @@ from volcanoio.framework.effects import record_event
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.session import Placed, Run
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
-from volcanoio.framework.scheduling_effects import BindRequest, Evict
+from volcanoio.framework.scheduling_effects import BindRequest, Evict, PreBindStep
 from volcanoio.framework.statuses import pod_status_patch
 from volcanoio.model import kinds
 
@@ -76,6 +76,18 @@ def remember_evictions(
         session.state.nominations.evictions.append(
             EvictionRecord(*victim, action, session.cycle, session.now, *by, nodes)
         )
+
+
+def _bind_request(task: TaskInfo, prebind: tuple[PreBindStep, ...] = ()) -> BindRequest:
+    """Return the bind of a task to its node, with the annotations that plugins chose."""
+    return BindRequest(
+        uid=task.uid,
+        namespace=task.namespace,
+        name=task.name,
+        node=task.node,
+        annotations=dict(task.bind_annotations),
+        prebind=prebind,
+    )
 
 
 class JobStatement:
@@ -313,16 +325,14 @@ class JobStatement:
                 shape = task.shape
                 if rules.prebinds(task):
                     break
-            binds.append(BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node))
+            binds.append(_bind_request(task))
         else:
             return binds
         requests = []
         for task in tasks:
             if steps := rules.prebind(task):
                 prebinding[task.uid] = steps
-            requests.append(
-                BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node, prebind=steps)
-            )
+            requests.append(_bind_request(task, steps))
         return requests
 
     def discard(self) -> None:
