@@ -54,6 +54,7 @@ _SCHEDULER_WRITES = (
     Rule(_SCHEDULING, ("queues",), ("get", "create")),  # root and the default queue
     Rule(_SCHEDULING, ("queues/status",), ("patch",)),
     Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", "patch")),  # volumes, before a bind
+    Rule("", ("nodes",), ("get", "patch")),  # locks of nodes for device plugins, before a bind
     Rule("", ("events",), ("create", "patch")),
 )
 """Rights to write, and to read single objects; what the scheduler watches is derived from its plugins."""

@@ -35,7 +35,7 @@ class Component(StrEnum):
 
 COUNTER, GAUGE, HISTOGRAM = MetricType
 SCHEDULER, CONTROLLERS, WEBHOOKS, EVERY = Component
-PER_JOB_LABELS = frozenset({"job_id", "job_name", "pod"})
+PER_JOB_LABELS = frozenset({"job_id", "job_name", "pod", "podName"})
 """Labels with a value for each job or pod; the number of their series is limited."""
 
 
@@ -217,6 +217,7 @@ _QUEUES = (
     Metric("volcano_queue_weight", GAUGE, "weight", _QUEUE),
     Metric("volcano_queue_overused", GAUGE, "1 while the queue has its share", _QUEUE),
 )
+_CARD = ("NodeName", "devID")
 _PLUGINS = (
     Metric("volcano_unschedule_job_count", GAUGE, "jobs that miss pods or nodes (gang)"),
     Metric("volcano_unschedule_task_count", GAUGE, "how many, by PodGroup (gang)", ("job_id",)),
@@ -225,6 +226,22 @@ _PLUGINS = (
     Metric("volcano_namespace_share", GAUGE, "dominant share (namespace-fairshare)", ("namespace_name",)),
     Metric("volcano_namespace_weight", GAUGE, "weight (namespace-fairshare)", ("namespace_name",)),
     Metric("volcano_namespace_weighted_share", GAUGE, "share by weight (namespace-fairshare)", ("namespace_name",)),
+    Metric("volcano_vgpu_device_shared_number", GAUGE, "shares of the card that pods have (deviceshare)", _CARD),
+    Metric("volcano_vgpu_device_allocated_memory", GAUGE, "MiB of the card that pods have (deviceshare)", _CARD),
+    Metric("volcano_vgpu_device_allocated_cores", GAUGE, "percent of its cores that pods have (deviceshare)", _CARD),
+    Metric("volcano_vgpu_device_memory_limit", GAUGE, "MiB of the card (deviceshare)", _CARD),
+    Metric(
+        "volcano_vgpu_device_memory_allocation_for_a_certain_pod",
+        GAUGE,
+        "MiB of the card that the pod has (deviceshare)",
+        (*_CARD, "podName"),
+    ),
+    Metric(
+        "volcano_vgpu_device_core_allocation_for_a_certain_pod",
+        GAUGE,
+        "percent of the card's cores that the pod has (deviceshare)",
+        (*_CARD, "podName"),
+    ),
 )
 _CONTROLLERS = (
     Metric(

@@ -1,0 +1,185 @@
+"""Who holds which cards of a node, and on which nodes pods with the same request fit.
+
+Nothing is stored about holders: they are read from the annotations of the tasks on a node, those on the pods and those
+chosen in this session (`Task.bind_annotations`). So the cards are right after a restart, when statements are undone and
+when pods end. `PlacementTable` keeps the result for a request by row, and computes rows again that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.views import Nodes, Task, TaskStatus
+from volcanoio.model.core import Node
+from volcanoio.model.devices.annotations import LOCK_SECONDS
+from volcanoio.model.names import GROUP_NAME
+from volcanoio.model.times import epoch_or_none
+from volcanoio_plugins.scheduling.devices.cards import Card, CardState, Choice, DeviceKind, Holder, Request, held_cards
+from volcanoio_plugins.scheduling.devices.vgpu import Vgpu
+
+MAX_CACHED_NODES = 100_000
+"""Number of nodes whose cards are cached."""
+_IN_FLIGHT = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
+
+
+class DeviceLedger:
+    """The cards of nodes and their holders."""
+
+    def __init__(self, kinds: Sequence[DeviceKind], *, locks: bool) -> None:
+        self.kinds: Mapping[str, DeviceKind] = {kind.name: kind for kind in kinds}
+        self._rules = next((kind for kind in kinds if isinstance(kind, Vgpu)), None)
+        self._locks = locks
+        self._cards: dict[str, tuple[Node, dict[str, tuple[Card, ...]]]] = {}
+        """Cards by kind, with the Node object from which they were read."""
+        self.session: SessionView
+
+    def cards(self, kind: DeviceKind, node: Node) -> tuple[Card, ...]:
+        """Return the usable cards of a node, cached until its object changes."""
+        name = node.metadata.name
+        if (known := self._cards.get(name)) is None or known[0] is not node:
+            if len(self._cards) >= MAX_CACHED_NODES:
+                self._cards.clear()
+            known = self._cards[name] = node, {}
+        if (cards := known[1].get(kind.name)) is None:
+            cards = known[1][kind.name] = kind.cards(node)
+        return cards
+
+    def holders(self, kind: DeviceKind, name: str, *, leaving: bool, without: str = "") -> Iterator[Holder]:
+        """Yield the pods that hold cards of a node; `leaving`: also terminating ones, `without`: except that uid."""
+        for task in self.session.tasks_on(name):
+            if task.uid == without or (task.status is TaskStatus.RELEASING and not leaving):
+                continue
+            annotations = task.bind_annotations or task.pod.metadata.annotations
+            if shares := kind.shares(task.pod, annotations):
+                rules: frozenset[int] = frozenset() if self._rules is None else self._rules.matching_rules(task.pod)
+                settled = kind.is_settled(annotations)
+                yield Holder(task.uid, task.name, group_of(task), rules, shares, settled)
+
+    def states(self, kind: DeviceKind, node: Node, *, leaving: bool, without: str = "") -> list[CardState]:
+        """Return the cards of a node with what is held of them, as `holders`."""
+        cards = self.cards(kind, node)
+        return held_cards(cards, self.holders(kind, node.metadata.name, leaving=leaving, without=without))
+
+    def has_leaving(self, name: str) -> bool:
+        """Return whether a task on a node is terminating."""
+        return any(task.status is TaskStatus.RELEASING for task in self.session.tasks_on(name))
+
+    def locked_until(self, kind: DeviceKind, node: Node, without: str = "") -> float:
+        """Return until when a node is locked for a kind (epoch seconds), 0 if it is not; infinity for binds in flight.
+
+        A session locks the node for each task that it allocates, before the lock is written.
+        """
+        if not self._locks or not kind.lock:
+            return 0.0
+        for task in self.session.tasks_on(node.metadata.name):
+            is_in_flight = task.status in _IN_FLIGHT and task.uid != without
+            if is_in_flight and kind.shares(task.pod, task.bind_annotations):
+                return float("inf")
+        locked_at = epoch_or_none(node.metadata.annotations.get(kind.lock, ""))
+        if locked_at is None or self.session.now >= locked_at + LOCK_SECONDS:
+            return 0.0
+        return locked_at + LOCK_SECONDS
+
+
+def group_of(task: Task) -> str:
+    """Return `namespace/name` of a task's PodGroup, "" without one."""
+    name = task.pod.metadata.annotations.get(GROUP_NAME, "")
+    return f"{task.namespace}/{name}" if name else ""
+
+
+class Fit(NamedTuple):
+    """The result for one node: why a pod does not fit ("" if it does), why it does not fit yet, and the score."""
+
+    reason: str = ""
+    reason_now: str = ""
+    score: float = 0.0
+    until: float = 0.0
+    """When a lock expires that is the reason (epoch seconds)."""
+
+
+def fit_on(ledger: DeviceLedger, requests: Sequence[Request], node: Node, policy: str) -> Fit:
+    """Return whether the requests of a pod, one for each kind of devices, can be met on a node."""
+    name, score, reason_now = node.metadata.name, 0.0, ""
+    has_leaving = ledger.has_leaving(name)
+    for request in requests:
+        kind = ledger.kinds[request.kind]
+        if not ledger.cards(kind, node):
+            return Fit(f"node not initialized with device {kind.name}")
+        if until := ledger.locked_until(kind, node):
+            return Fit(f"node has been locked within 5 minutes for {kind.name}", until=until)
+        result = kind.choose(request, ledger.states(kind, node, leaving=False), policy)
+        if not isinstance(result, Choice):
+            return Fit(result)
+        if has_leaving:
+            now = kind.choose(request, ledger.states(kind, node, leaving=True), policy)
+            if isinstance(now, Choice):
+                result = now
+            else:
+                reason_now = now
+        score += result.score
+    return Fit("", reason_now, score)
+
+
+class PlacementTable:
+    """Where pods with some requests fit, and the scores, by row of the session's nodes.
+
+    `update` computes the rows again that changed.
+    """
+
+    def __init__(self, ledger: DeviceLedger, requests: Sequence[Request], policy: str, weight: int) -> None:
+        self.requests = requests
+        self._ledger = ledger
+        self._policy = policy
+        self._weight = weight
+        self._version = -1
+        self._locked: dict[int, float] = {}
+        """Rows whose lock expires at that time."""
+        self.allowed: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """Rows where a pod fits once terminating pods are gone."""
+        self.allowed_now: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.scores: NDArray[np.float64] = np.zeros(0)
+        self._reasons: list[str] = []
+
+    def update(self) -> PlacementTable:
+        """Return itself, up to date with the session."""
+        session = self._ledger.session
+        nodes, version = session.nodes, session.nodes_version
+        size = len(nodes)
+        if size != len(self._reasons):
+            self._version = -1
+            self.allowed, self.allowed_now = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+            self.scores, self._reasons = np.zeros(size), [""] * size
+        rows: set[int] = set()
+        if version != self._version:
+            rows.update(session.changed_rows(self._version))
+            self._version = version
+        if self._locked:
+            rows.update(row for row, until in self._locked.items() if until <= session.now)
+        if rows:
+            self._compute(rows, nodes)
+        return self
+
+    def _compute(self, rows: set[int], nodes: Nodes) -> None:
+        objects, size = nodes.objects, len(nodes)
+        for row in rows:
+            if row >= size:
+                continue
+            fit = fit_on(self._ledger, self.requests, objects[row], self._policy)
+            self.allowed[row] = not fit.reason
+            self.allowed_now[row] = not fit.reason and not fit.reason_now
+            self.scores[row] = int(fit.score + 0.5) * self._weight
+            self._reasons[row] = fit.reason
+            if fit.until:
+                self._locked[row] = fit.until
+            else:
+                self._locked.pop(row, None)
+
+    def reasons(self) -> tuple[tuple[str, NDArray[np.bool_]], ...]:
+        """Return each reason with the rows that fail for it."""
+        texts = np.array(self._reasons, object)
+        return tuple((text, texts == text) for text in sorted(set(self._reasons) - {""}))
