@@ -76,8 +76,18 @@ PHRASES = {
     "has not got": "does not have",
 }
 
-ALLOWED = ("mindspore", "roll back", "rolls back", "roll out", r"np\.roll", r"_file\.tell", 'tag="Told')
-"""Patterns of ordinary terms, a product, library functions and a tag of the journal that contain a listed word."""
+ALLOWED = (
+    "mindspore",
+    "mindcluster",
+    "AscendMindClusterVNPUEnable",
+    "roll back",
+    "rolls back",
+    "roll out",
+    r"np\.roll",
+    r"_file\.tell",
+    'tag="Told',
+)
+"""Patterns of ordinary terms, products, library functions and a tag of the journal that contain a listed word."""
 
 TERM = {word: instead for words, instead in WORDS.items() for word in words.split()}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

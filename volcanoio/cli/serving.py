@@ -223,7 +223,8 @@ def _hint(kubeconfig: Path, page: str) -> None:
 def run_hollow_nodes(**given: Any) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP; raises CommandError."""
     set_up_logs(given)
-    options = HollowOptions(**{name: given[name] for name in ("count", "prefix", "node_resources", "kubelet_lag")})
+    fields = ("count", "prefix", "node_resources", "node_devices", "kubelet_lag")
+    options = HollowOptions(**{name: given[name] for name in fields})
     health = given["healthz_address"] if given["enable_healthz"] else None
     try:
         return anyio.run(_serve, given["kubeconfig"], given["master"] or "", health, options)

@@ -14,6 +14,7 @@ from volcanoio.compose.options import DEFAULT_RESOURCES, OptionError
 from volcanoio.kube.credentials.reviews import Action, may
 from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.clock import RunningClock
+from volcanoio.localcluster.nodes.devices import NodeDevicesError, parse_node_devices
 from volcanoio.localcluster.nodes.fleet import FleetOptions, NodeFleet
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, NodeShape, parse_node_resources
 from volcanoio.localcluster.nodes.registration import LEASE_NAMESPACE
@@ -31,6 +32,7 @@ class HollowOptions:
     count: int = 4
     prefix: str = "hollow"
     node_resources: str = DEFAULT_RESOURCES
+    node_devices: str = ""
     kubelet_lag: float = 0.0
 
     def shapes(self) -> tuple[NodeShape, ...]:
@@ -42,9 +44,10 @@ class HollowOptions:
             )
         try:
             offered = parse_node_resources(self.node_resources)
-        except NodeResourcesError as error:
+            devices = parse_node_devices(self.node_devices)
+        except (NodeResourcesError, NodeDevicesError) as error:
             raise OptionError(str(error)) from None
-        return tuple(NodeShape(f"{self.prefix}-{index}", offered) for index in range(self.count))
+        return tuple(NodeShape(f"{self.prefix}-{index}", offered).equipped(devices) for index in range(self.count))
 
 
 class Permission(NamedTuple):

@@ -58,6 +58,7 @@ from volcanoio.localcluster.controllers.replicasets import ReplicaSetController
 from volcanoio.localcluster.controllers.statefulsets import StatefulSetController
 from volcanoio.localcluster.controllers.tainteviction import TaintEvictionController
 from volcanoio.localcluster.nodes.container_runtime import SIMULATED, ContainerLogs, SimulatedLogs
+from volcanoio.localcluster.nodes.devices import parse_node_devices
 from volcanoio.localcluster.nodes.fleet import FleetOptions, NodeFleet
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, NodeShape, parse_node_resources, uniform_fleet
 from volcanoio.localcluster.processes.container_spec import Images
@@ -135,7 +136,8 @@ class LocalCluster:
 
     async def _start(self, stack: AsyncExitStack) -> None:
         options = self.options
-        shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
+        devices = parse_node_devices(options.node_devices)
+        shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources), devices)
         registry = discover(
             plugins_dirs=options.plugins_dir,
             policies_dirs=options.policies_dir,

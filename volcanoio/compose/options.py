@@ -11,6 +11,7 @@ from typing import Any, Self
 from volcanoio.engine.admission.request import MAX_QUEUE_DEPTH
 from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.framework.scheduling.settings import FeatureGate
+from volcanoio.localcluster.nodes.devices import NodeDevicesError, parse_node_devices
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
 from volcanoio.localcluster.processes.container_spec import ImageMapError, Images
 from volcanoio.model import names
@@ -32,18 +33,20 @@ class OptionError(ValueError):
 class LocalOptions:
     """Options of a local cluster. Times are in seconds; without `data` only a temporary kubeconfig is on disk.
 
-    `speed` is the number of the cluster's seconds per second; infinite (`max`) skips all waits. `debounce` and
-    `schedule_period` are the scheduler's; kubelets observe changes `kubelet_lag` seconds late. With `run`, pods run
-    their commands as local processes; `run_image` contains IMAGE=COMMAND for pods without a command. `controllers` is
-    Volcano's list of controllers to run, each entry one or several separated by commas; () runs all. `scheduler_name`
-    are the names of our scheduler; Jobs without schedulerName get the first. `default_queue` is the queue of PodGroups
-    without one, `scope` the part of the cluster that the scheduler acts on (None: all). With
-    `enable_queue_allocated_pods_check` a queue with pods cannot be deleted. Finished jobs are kept in `history_file`,
-    by default in `data` if objects are.
+    `node_devices` are devices of each node that pods share (`nodes.devices`), `speed` is the number of the
+    cluster's seconds per second; infinite (`max`) skips all waits. `debounce` and `schedule_period` are the
+    scheduler's; kubelets observe changes `kubelet_lag` seconds late. With `run`, pods run their commands as local
+    processes; `run_image` contains IMAGE=COMMAND for pods without a command. `controllers` is Volcano's list of
+    controllers to run, each entry one or several separated by commas; () runs all. `scheduler_name` are the names
+    of our scheduler; Jobs without schedulerName get the first. `default_queue` is the queue of PodGroups without
+    one, `scope` the part of the cluster that the scheduler acts on (None: all). With
+    `enable_queue_allocated_pods_check` a queue with pods cannot be deleted. Finished jobs are kept in
+    `history_file`, by default in `data` if objects are.
     """
 
     nodes: int = 4
     node_resources: str = DEFAULT_RESOURCES
+    node_devices: str = ""
     data: Path | None = None
     memory: bool = True
     port: int = 0
@@ -87,7 +90,8 @@ class LocalOptions:
         options = cls(**{**given, **sources})
         try:
             parse_node_resources(options.node_resources)
-        except NodeResourcesError as error:
+            parse_node_devices(options.node_devices)
+        except (NodeResourcesError, NodeDevicesError) as error:
             raise OptionError(str(error)) from None
         for flag, number in (("--speed", options.speed), ("--kubelet-lag", options.kubelet_lag)):
             if not math.isfinite(number) and not (flag == "--speed" and number == math.inf):

@@ -13,8 +13,9 @@ import structlog
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
 from volcanoio.kube.transport import ContentType, Response, StreamRefused, Transport, TransportError
 from volcanoio.localcluster.clock import Clock
+from volcanoio.localcluster.nodes.devices import Handover
 from volcanoio.model.base import ApiObject, ObjectMeta
-from volcanoio.model.kinds import POD, Kind
+from volcanoio.model.kinds import NODE, POD, Kind
 
 _log = structlog.get_logger(__name__)
 _PAGE = 1000
@@ -169,7 +170,7 @@ class PodGone(Exception):  # noqa: N818 - named for what happened
 
 
 class PodWriter:
-    """The two writes of a kubelet about a pod, both bound to its uid."""
+    """The writes of a kubelet and its device plugins about a pod, bound to its uid."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -181,6 +182,15 @@ class PodWriter:
         """
         body = b'{"metadata":{"uid":"%s"},"status":%s}' % (meta.uid.encode(), status)
         await self._send("PATCH", meta, "status", body, ContentType.STRATEGIC_MERGE_PATCH)
+
+    async def hand_over(self, meta: ObjectMeta, node: str, handover: Handover) -> None:
+        """Write that devices were handed over, and unlock the node."""
+        if handover.pod:
+            body = msgspec.json.encode({"metadata": {"uid": meta.uid, "annotations": handover.pod}})
+            await self._send("PATCH", meta, "", body, ContentType.MERGE_PATCH)
+        if handover.node:
+            body = msgspec.json.encode({"metadata": {"annotations": handover.node}})
+            await self._request("PATCH", NODE.path(name=node), body, ContentType.MERGE_PATCH)
 
     async def remove(self, meta: ObjectMeta) -> None:
         """Delete the pod from the API, now that all its containers have ended."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.addresses import host_address
+from volcanoio.localcluster.nodes.devices import DeviceManager, DeviceSpec, register
 from volcanoio.localcluster.nodes.pods.predicates import Port, Usage
 from volcanoio.localcluster.timers import Timers
 from volcanoio.model import quantity
@@ -26,11 +27,24 @@ class NodeResourcesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """One node: its name, capacity (a ResourceList) and labels beyond the default ones."""
+    """One node: its name, capacity (a ResourceList), labels and annotations beyond the default ones, and devices."""
 
     name: str
     resources: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_RESOURCES))
     labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[DeviceSpec, ...] = ()
+
+    def equipped(self, devices: tuple[DeviceSpec, ...]) -> NodeShape:
+        """Return the node with devices that pods share, as their device plugins register them."""
+        shown = register(devices, self.name)
+        return NodeShape(
+            self.name,
+            {**self.resources, **shown.resources},
+            {**self.labels, **shown.labels},
+            {**self.annotations, **shown.annotations},
+            devices,
+        )
 
 
 def parse_node_resources(text: str) -> dict[str, str]:
@@ -67,7 +81,9 @@ def _error(entry: str, rule: str) -> NodeResourcesError:
     return NodeResourcesError(f"--node-resources: {entry.strip()!r}: {rule}; write for example {_EXAMPLE}")
 
 
-def uniform_fleet(count: int, resources: Mapping[str, str] | None = None) -> tuple[NodeShape, ...]:
+def uniform_fleet(
+    count: int, resources: Mapping[str, str] | None = None, devices: tuple[DeviceSpec, ...] = ()
+) -> tuple[NodeShape, ...]:
     """Return `count` equal nodes, from node-0.
 
     Raises NodeResourcesError when count is negative.
@@ -76,7 +92,7 @@ def uniform_fleet(count: int, resources: Mapping[str, str] | None = None) -> tup
         msg = f"--nodes: {count} must be 0 or more"
         raise NodeResourcesError(msg)
     offered = dict(resources or DEFAULT_RESOURCES)
-    return tuple(NodeShape(f"node-{index}", offered) for index in range(count))
+    return tuple(NodeShape(f"node-{index}", offered).equipped(devices) for index in range(count))
 
 
 @dataclass(slots=True)
@@ -95,6 +111,7 @@ class HollowNode:
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     ports: dict[str, tuple[Port, ...]] = field(default_factory=dict)
+    devices: DeviceManager = field(default_factory=DeviceManager)
     runtime: str = ""
     outlook: NodeFailures = NO_FAILURES
     outlook_due: float = 0.0
@@ -117,7 +134,13 @@ class HollowNode:
 def hollow_nodes(shapes: Sequence[NodeShape]) -> dict[str, HollowNode]:
     """Return the nodes of a fleet by name, none registered yet."""
     return {
-        shape.name: HollowNode(shape, Usage(amounts(shape.resources)), host_address(index), labels=dict(shape.labels))
+        shape.name: HollowNode(
+            shape,
+            Usage(amounts(shape.resources)),
+            host_address(index),
+            labels=dict(shape.labels),
+            devices=DeviceManager(shape.name, shape.devices),
+        )
         for index, shape in enumerate(shapes)
     }
 

@@ -171,7 +171,11 @@ class Kubelets:
         entry.node.ports.pop(uid, None)
         if entry.run is not None:
             self.intake.addresses(uid).give_back(entry.run.pod_ip)
-        release = partial(entry.node.ledger.release, uid)
+
+        def release() -> None:
+            entry.node.ledger.release(uid)
+            entry.node.devices.release(uid)
+
         if self._lag:
             self._timers.at(self._clock.now() + self._lag, release)
         else:
@@ -220,6 +224,9 @@ class Kubelets:
         uid = entry.pod.metadata.uid
         if self.entries.get(uid) is not entry or entry.node.out:
             return
+        if entry.handover is not None:
+            await self._writer.hand_over(entry.pod.metadata, entry.node.name, entry.handover)
+            entry.handover = None
         if entry.run is not None and entry.run.volumes_at is None and not entry.run.finished:
             await self._mount(entry)
         status = self._status(entry)

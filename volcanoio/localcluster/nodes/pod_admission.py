@@ -10,6 +10,7 @@ import msgspec
 from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.addresses import PodAddresses
 from volcanoio.localcluster.nodes.container_runtime import SIMULATED, wanted_runtime
+from volcanoio.localcluster.nodes.devices import Handover
 from volcanoio.localcluster.nodes.executions import Executions
 from volcanoio.localcluster.nodes.hollow import HollowNode, NodeShape
 from volcanoio.localcluster.nodes.pod_events import PodEvent
@@ -17,7 +18,6 @@ from volcanoio.localcluster.nodes.pods import lifecycle, status
 from volcanoio.localcluster.nodes.pods.behaviour import Behaviour, BehaviourError, attempt_key, behaviour_of
 from volcanoio.localcluster.nodes.pods.podrun import PodRun, RunContext
 from volcanoio.localcluster.nodes.pods.predicates import (
-    InsufficientResource,
     Rejection,
     Usage,
     failed_predicate,
@@ -60,11 +60,11 @@ class StartCounts:
 
 @dataclass(frozen=True, slots=True)
 class Overcommit:
-    """A pod bound to a node on which it does not fit: an error of a scheduler."""
+    """A pod bound to a node on which it does not fit, or with devices that it cannot have: an error of a scheduler."""
 
     pod: str
     node: str
-    rejection: InsufficientResource
+    rejection: Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class KubeletSettings:
 
 @dataclass(slots=True)
 class Entry:
-    """A pod on a node. `sent` is the status last written.
+    """A pod on a node. `sent` is the status last written, `handover` what its device plugins have yet to write.
 
     `run` is None for a pod that was refused or had ended.
 
@@ -100,6 +100,7 @@ class Entry:
     counted: bool = True
     resumed: bool = False
     looks: int = 0
+    handover: Handover | None = None
 
 
 class PodAdmission:
@@ -148,10 +149,13 @@ class PodAdmission:
         refusal = failed_predicate(
             pod, node.name, node.labels, node.taints, node.taken_ports() if node.ports else frozenset()
         )
-        rejection = None if refusal else node.ledger.admit(pod.metadata.uid, requests)
+        rejection: Rejection | None = None
+        if not refusal:
+            rejection = node.ledger.admit(pod.metadata.uid, node.devices.plain(requests)) or node.devices.admit(pod)
         if rejection is not None:
             self.overcommitted.append(Overcommit(pod.metadata.key, node.name, rejection))
         if refusal or rejection:
+            node.ledger.release(pod.metadata.uid)
             return self._refuse(pod, node, refusal or rejection)
         external, problem = self._carried(pod, node, problem)
         run = lifecycle.accept(
@@ -161,10 +165,12 @@ class PodAdmission:
         )  # fmt: skip
         if ports := host_ports(pod):
             node.ports[pod.metadata.uid] = ports
-        return Entry(pod, node, lifecycle.misconfigured(run, problem) if problem else run)
+        run = lifecycle.misconfigured(run, problem) if problem else run
+        return Entry(pod, node, run, handover=node.devices.handover(pod))
 
     def _resume(self, pod: Pod, node: HollowNode, requests: Amounts, behaviour: Behaviour, problem: str) -> Entry:
-        node.ledger.restore(pod.metadata.uid, requests)
+        node.ledger.restore(pod.metadata.uid, node.devices.plain(requests))
+        node.devices.restore(pod)
         if ports := host_ports(pod):
             node.ports[pod.metadata.uid] = ports
         external, problem = self._carried(pod, node, problem)

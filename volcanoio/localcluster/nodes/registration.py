@@ -78,7 +78,7 @@ def node_manifest(shape: NodeShape, index: int, now: float, fleet: str = LOCAL) 
                 names.SIM_NODE: fleet,
                 **shape.labels,
             },
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "annotations": {"kwok.x-k8s.io/node": "fake", **shape.annotations},
         },
         "status": {
             "capacity": dict(shape.resources),

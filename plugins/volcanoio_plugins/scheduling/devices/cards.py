@@ -19,7 +19,7 @@ UNSET = 101
 WHOLE = 100
 """Cores of a whole card, in percent."""
 BINPACK, SPREAD = "binpack", "spread"
-"""Policies: fill cards that are used already, or prefer cards that nobody uses."""
+"""Policies: fill cards that are used already, or prefer unused cards."""
 MAX_SCORE = 100.0
 
 
@@ -59,14 +59,14 @@ class Holder(NamedTuple):
     group: str
     rules: frozenset[int]
     shares: tuple[Share, ...]
-    is_settled: bool = True
+    is_handed_over: bool = True
     """Whether the device plugin has handed the devices over."""
 
 
 class CardState:
     """A card with the sum of what is held of it."""
 
-    __slots__ = ("card", "cores", "cpus", "groups", "instances", "memory", "rules", "sharers", "unsettled")
+    __slots__ = ("card", "cores", "cpus", "groups", "instances", "memory", "rules", "sharers", "uncreated")
 
     def __init__(self, card: Card) -> None:
         self.card = card
@@ -77,7 +77,7 @@ class CardState:
         self.instances: set[str] = set()
         self.groups: set[str] = set()
         self.rules: set[int] = set()
-        self.unsettled: set[str] = set()
+        self.uncreated: set[str] = set()
         """Instances that device plugins have not created yet."""
 
     def add(self, share: Share) -> None:
@@ -92,7 +92,7 @@ class CardState:
 
     @property
     def free_memory(self) -> int:
-        """Memory that nobody holds, below zero if more is held than the card has."""
+        """Free memory, below zero if pods hold more than the card has."""
         return self.card.memory - self.memory
 
 
@@ -106,8 +106,8 @@ def held_cards(cards: Sequence[Card], holders: Iterable[Holder]) -> list[CardSta
             state.add(share)
             state.groups.add(holder.group)
             state.rules.update(holder.rules)
-            if share.instance and not holder.is_settled:
-                state.unsettled.add(share.instance)
+            if share.instance and not holder.is_handed_over:
+                state.uncreated.add(share.instance)
     return list(states.values())
 
 
@@ -123,9 +123,9 @@ class ContainerRequest(msgspec.Struct, frozen=True, array_like=True):
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a pod asks for of one kind of devices; a text of it is part of the trait of tasks.
 
-    Names of cards and parts of types are allowed (`use_`) or excluded (`avoid_`). `spread` is a PodGroup that has each
-    of its pods on cards of their own, `rules` are the exclusive rules that the pod matches. `level` and `dvpp` are
-    those of MindCluster.
+    `use_cards` and `use_types` (parts of types) are allowed, `avoid_cards` and `avoid_types` are not. `spread` is a
+    PodGroup that has each of its pods on cards of their own, `rules` are the exclusive rules that the pod matches.
+    `level` and `dvpp` are those of MindCluster.
     """
 
     kind: str
@@ -187,7 +187,7 @@ class DeviceKind(Protocol):
         """Return what a pod holds according to annotations, which may not be on it yet."""
         ...
 
-    def is_settled(self, annotations: Mapping[str, str]) -> bool:
+    def is_handed_over(self, annotations: Mapping[str, str]) -> bool:
         """Return whether the device plugin has handed the devices over."""
         ...
 
@@ -240,7 +240,7 @@ def names_in(annotations: Mapping[str, str], key: str) -> tuple[str, ...]:
 
 
 def card_score(policy: str, state: CardState, *, was_idle: bool) -> float:
-    """Score a chosen card: the part of its memory that is held then, or whether nobody used it before."""
+    """Score a chosen card: the part of its memory that is held then, or whether it was unused before."""
     if policy == BINPACK:
         return MAX_SCORE * state.memory / state.card.memory if state.card.memory else 0.0
     return MAX_SCORE if policy == SPREAD and was_idle else 0.0

@@ -68,7 +68,7 @@ class GpuShare:
         cores = 0 if memory else WHOLE
         return tuple(Share(index, memory, cores) for index in names_in(annotations, GPU_INDEX))
 
-    def is_settled(self, annotations: Mapping[str, str]) -> bool:  # noqa: ARG002 - nothing is created
+    def is_handed_over(self, annotations: Mapping[str, str]) -> bool:  # noqa: ARG002 - nothing is created
         """Return true: no part of a card is created for a pod."""
         return True
 

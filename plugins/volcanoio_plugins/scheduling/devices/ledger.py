@@ -57,8 +57,8 @@ class DeviceLedger:
             annotations = task.bind_annotations or task.pod.metadata.annotations
             if shares := kind.shares(task.pod, annotations):
                 rules: frozenset[int] = frozenset() if self._rules is None else self._rules.matching_rules(task.pod)
-                settled = kind.is_settled(annotations)
-                yield Holder(task.uid, task.name, group_of(task), rules, shares, settled)
+                handed_over = kind.is_handed_over(annotations)
+                yield Holder(task.uid, task.name, group_of(task), rules, shares, handed_over)
 
     def states(self, kind: DeviceKind, node: Node, *, leaving: bool, without: str = "") -> list[CardState]:
         """Return the cards of a node with what is held of them, as `holders`."""

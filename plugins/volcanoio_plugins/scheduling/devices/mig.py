@@ -1,8 +1,8 @@
 """Multi-Instance GPU: geometries divide a card into instances, and each pod gets one instance.
 
 Source: Volcano, pkg/scheduler/api/devices/nvidia/vgpu/mig.go. A card keeps a geometry while a pod uses one of its
-instances; an unused card may be divided anew, so that the first pod decides. An instance is named by its geometry and
-its position there: `group2-3` is the fourth instance of group2, counted over its profiles.
+instances; an unused card may be divided in another way, so that the first pod decides. An instance is named by its
+geometry and its position there: `group2-3` is the fourth instance of group2, counted over its profiles.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class MindCluster:
         cores = next(filter(None, (limit_of(each, names.NPU_CORE) for each in pod.spec.containers)), 0)
         return tuple(Share(chip, 0, cores // len(whole), "", CPUS_PER_CHIP) for chip in whole)
 
-    def is_settled(self, annotations: Mapping[str, str]) -> bool:
+    def is_handed_over(self, annotations: Mapping[str, str]) -> bool:
         """Return whether the device plugin has created the virtual NPU."""
         return bool(annotations.get(names.NPU_REAL))
 
@@ -142,7 +142,7 @@ class MindCluster:
             if fewer is None or (state := _chip_for(fewer, states)) is None:
                 return NOT_ENOUGH
             template = fewer
-        if any(one.unsettled - {template.name} for one in states):
+        if any(one.uncreated - {template.name} for one in states):
             return OTHER_TEMPLATE
         was_idle = not state.sharers
         share = Share(state.card.key, 0, template.cores, template.name, template.cpus)

@@ -2,7 +2,7 @@
 
 Source: Volcano, pkg/scheduler/api/devices/ascend/hami. Memory is rounded up to a template's; several cards are whole
 ones. Cards of an Ascend910 that name their network are taken from as few networks as possible. Differs from Volcano:
-`spread` scores cards that nobody used before, and annotations about cards of a name are followed.
+`spread` scores cards that were unused before, and annotations about cards of a name are followed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NETWORK_WEIGHT = 10.0
 class Npu:
     """The NPUs of one chip."""
 
-    lock = ""  # Volcano unlocks the node as soon as the cards are chosen, which is nothing to anyone else
+    lock = ""  # Volcano unlocks the node as soon as the cards are chosen: no other process sees such a lock
 
     def __init__(self, config: NpuConfig) -> None:
         self._config = config
@@ -81,7 +81,7 @@ class Npu:
         text = annotations.get(self._allocated) or annotations.get(self._to_allocate, "")
         return tuple(Share(each.uuid, each.memory, each.cores) for one in parse_pod_devices(text) for each in one)
 
-    def is_settled(self, annotations: Mapping[str, str]) -> bool:
+    def is_handed_over(self, annotations: Mapping[str, str]) -> bool:
         """Return whether the device plugin has finished."""
         return annotations.get(names.HAMI_BIND_PHASE) != names.ALLOCATING
 

@@ -3,7 +3,7 @@
 Source: Volcano, pkg/scheduler/api/devices/nvidia/vgpu, and docs/user-guide/how_to_use_volcano_vgpu.md. Cards in mode
 hami-core are shared by limits that are enforced in the process, cards in mode mig by instances (`mig`). Differs from
 Volcano: unhealthy cards are not used, a card's mode is its own, several containers of a pod count separately, and
-`spread` scores cards that nobody used before.
+`spread` scores cards that were unused before.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Vgpu:
         containers = parse_pod_devices(annotations.get(names.VGPU_IDS, ""))
         return tuple(Share(each.card, each.memory, each.cores, each.instance) for one in containers for each in one)
 
-    def is_settled(self, annotations: Mapping[str, str]) -> bool:
+    def is_handed_over(self, annotations: Mapping[str, str]) -> bool:
         """Return whether the device plugin has finished."""
         return annotations.get(names.BIND_PHASE) != names.ALLOCATING
 
