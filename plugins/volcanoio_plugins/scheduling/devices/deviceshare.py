@@ -36,6 +36,8 @@ from volcanoio_plugins.scheduling.devices.vgpu import Vgpu
 _CONFIG_MAPS = kinds.CONFIG_MAP.resource
 MAX_TABLES = 256
 """Number of requests whose placements by row are kept."""
+NODES_PER_STEP = 64
+"""Nodes whose cards are read before other work may run."""
 NPU_MEMORIES = tuple(
     f"huawei.com/Ascend{chip}-memory" for chip in ("310P", "910A", "910B", "910B2", "910B3", "910B4", "910B4-1", "910C")
 )
@@ -144,10 +146,11 @@ class Deviceshare:
         self._kinds = found
         self._resources = frozenset(name for kind in found for name in kind.resources)
         self._ledger = DeviceLedger(found, locks=given.locks)
+        self._cards_version = -1
         self._tables.clear()
 
-    def open(self, session: SessionView) -> None:
-        """Read the description of cards if it changed."""
+    def open(self, session: SessionView) -> Checkpoints:
+        """Read the description of cards, and the cards of nodes, where they changed."""
         if self.watches and self._kinds and (seen := session.version(_CONFIG_MAPS)) != self._config_seen:
             self._config_seen = seen
             key = f"{self._given.config_namespace}/{self._given.config_map}"
@@ -159,6 +162,18 @@ class Deviceshare:
         self._ledger.session = session
         self._spread.keep(session.jobs)
         self.has_traits = bool(self._kinds)
+        return self._read_cards(session)
+
+    def _read_cards(self, session: SessionView) -> Checkpoints:
+        """Read the cards of nodes that changed, so that no placement has to; other work may run in between."""
+        since, self._cards_version = self._cards_version, session.nodes_version
+        objects = session.nodes.objects
+        rows = {row for row in session.changed_rows(since) if row < len(objects)} if self._kinds else set()
+        for number, row in enumerate(rows, 1):
+            for kind in self._kinds:
+                self._ledger.cards(kind, objects[row])
+            if not number % NODES_PER_STEP:
+                yield
 
     def trait(self, task: Task, job: Job) -> str:
         """Return what the pod asks for, "" for pods without devices."""

@@ -27,6 +27,13 @@ MAX_CACHED_NODES = 100_000
 _IN_FLIGHT = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
 
 
+class NodeCards(NamedTuple):
+    """The usable cards of a node; nodes with cards that are alike have the same `model`."""
+
+    usable: tuple[Card, ...]
+    model: int
+
+
 class DeviceLedger:
     """The cards of nodes and their holders."""
 
@@ -34,11 +41,13 @@ class DeviceLedger:
         self.kinds: Mapping[str, DeviceKind] = {kind.name: kind for kind in kinds}
         self._rules = next((kind for kind in kinds if isinstance(kind, Vgpu)), None)
         self._locks = locks
-        self._cards: dict[str, tuple[Node, dict[str, tuple[Card, ...]]]] = {}
+        self._cards: dict[str, tuple[Node, dict[str, NodeCards]]] = {}
         """Cards by kind, with the Node object from which they were read."""
+        self._models: dict[tuple[Card, ...], int] = {}
+        """Number of each set of cards, their names aside."""
         self.session: SessionView
 
-    def cards(self, kind: DeviceKind, node: Node) -> tuple[Card, ...]:
+    def cards(self, kind: DeviceKind, node: Node) -> NodeCards:
         """Return the usable cards of a node, cached until its object changes."""
         name = node.metadata.name
         if (known := self._cards.get(name)) is None or known[0] is not node:
@@ -46,8 +55,18 @@ class DeviceLedger:
                 self._cards.clear()
             known = self._cards[name] = node, {}
         if (cards := known[1].get(kind.name)) is None:
-            cards = known[1][kind.name] = kind.cards(node)
+            found = kind.cards(node)
+            unnamed = tuple([card._replace(key="") for card in found])
+            cards = known[1][kind.name] = NodeCards(found, self._models.setdefault(unnamed, len(self._models)))
         return cards
+
+    def is_unused(self, kinds: Sequence[DeviceKind], name: str) -> bool:
+        """Return whether no pod holds a card of these kinds on a node."""
+        for task in self.session.tasks_on(name):
+            annotations = task.bind_annotations or task.pod.metadata.annotations
+            if any(kind.shares(task.pod, annotations) for kind in kinds):
+                return False
+        return True
 
     def holders(self, kind: DeviceKind, name: str, *, leaving: bool, without: str = "") -> Iterator[Holder]:
         """Yield the pods that hold cards of a node; `leaving`: also terminating ones, `without`: except that uid."""
@@ -62,7 +81,7 @@ class DeviceLedger:
 
     def states(self, kind: DeviceKind, node: Node, *, leaving: bool, without: str = "") -> list[CardState]:
         """Return the cards of a node with what is held of them, as `holders`."""
-        cards = self.cards(kind, node)
+        cards = self.cards(kind, node).usable
         return held_cards(cards, self.holders(kind, node.metadata.name, leaving=leaving, without=without))
 
     def has_leaving(self, name: str) -> bool:
@@ -102,16 +121,22 @@ class Fit(NamedTuple):
     """When a lock expires that is the reason (epoch seconds)."""
 
 
+def obstacle(ledger: DeviceLedger, kinds: Sequence[DeviceKind], node: Node) -> Fit | None:
+    """Return why no cards of a node can be used, None if they can."""
+    for kind in kinds:
+        if not ledger.cards(kind, node).usable:
+            return Fit(f"node not initialized with device {kind.name}")
+        if until := ledger.locked_until(kind, node):
+            return Fit(f"node has been locked within 5 minutes for {kind.name}", until=until)
+    return None
+
+
 def fit_on(ledger: DeviceLedger, requests: Sequence[Request], node: Node, policy: str) -> Fit:
-    """Return whether the requests of a pod, one for each kind of devices, can be met on a node."""
+    """Return whether the requests of a pod, one for each kind of devices, can be met with the cards of a node."""
     name, score, reason_now = node.metadata.name, 0.0, ""
     has_leaving = ledger.has_leaving(name)
     for request in requests:
         kind = ledger.kinds[request.kind]
-        if not ledger.cards(kind, node):
-            return Fit(f"node not initialized with device {kind.name}")
-        if until := ledger.locked_until(kind, node):
-            return Fit(f"node has been locked within 5 minutes for {kind.name}", until=until)
         result = kind.choose(request, ledger.states(kind, node, leaving=False), policy)
         if not isinstance(result, Choice):
             return Fit(result)
@@ -137,6 +162,10 @@ class PlacementTable:
         self._policy = policy
         self._weight = weight
         self._version = -1
+        self._kinds = [ledger.kinds[request.kind] for request in requests]
+        self._names_cards = any(request.use_cards or request.avoid_cards for request in requests)
+        self._unused: dict[tuple[int, ...], Fit] = {}
+        """The result for nodes with unused cards, by what the cards are."""
         self._locked: dict[int, float] = {}
         """Rows whose lock expires at that time."""
         self.allowed: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -169,7 +198,7 @@ class PlacementTable:
         for row in rows:
             if row >= size:
                 continue
-            fit = fit_on(self._ledger, self.requests, objects[row], self._policy)
+            fit = self._fit(objects[row])
             self.allowed[row] = not fit.reason
             self.allowed_now[row] = not fit.reason and not fit.reason_now
             self.scores[row] = int(fit.score + 0.5) * self._weight
@@ -178,6 +207,18 @@ class PlacementTable:
                 self._locked[row] = fit.until
             else:
                 self._locked.pop(row, None)
+
+    def _fit(self, node: Node) -> Fit:
+        """Return the result for a node; most nodes of a large cluster have the same unused cards."""
+        ledger, kinds = self._ledger, self._kinds
+        if (fit := obstacle(ledger, kinds, node)) is not None:
+            return fit
+        if self._names_cards or not ledger.is_unused(kinds, node.metadata.name):
+            return fit_on(ledger, self.requests, node, self._policy)
+        models = tuple([ledger.cards(kind, node).model for kind in kinds])
+        if (fit := self._unused.get(models)) is None:
+            fit = self._unused[models] = fit_on(ledger, self.requests, node, self._policy)
+        return fit
 
     def reasons(self) -> tuple[tuple[str, NDArray[np.bool_]], ...]:
         """Return each reason with the rows that fail for it."""
