@@ -174,6 +174,10 @@ CASES = [
     case("cards of a model without geometries are shared by hami-core", VGPU,
          [described(MIG_CONFIG), vgpu_node("n1", card("GPU-0", mode="mig"))], with_limits("p", vgpu(memory=1)),
          {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1,0:"}),
+    case("a unit of memory may stand for several MiB", VGPU,
+         [described(MIG_CONFIG.replace("nvidia:", "nvidia:\n  gpuMemoryFactor: 1024")),
+          vgpu_node("n1", card("GPU-0", memory=24, type="NVIDIA-A30", mode="mig"))],
+         with_limits("p", vgpu(memory=12)), {"volcano.sh/vgpu-ids-new": "GPU-0[group2-0],NVIDIA,12,0:"}),
     case("a ConfigMap that cannot be read is named", VGPU, [described("nvidia: {knownMigGeometries: 7}"), MIG[1]],
          with_limits("p", vgpu(memory=1)),
          "ConfigMap kube-system/volcano-vgpu-device-config, key device-config.yaml: Expected `array`, got `int` - at "

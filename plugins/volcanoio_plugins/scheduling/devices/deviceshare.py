@@ -161,7 +161,6 @@ class Deviceshare:
                 self._use(DeviceConfig() if text is None else parse_config(text, f"ConfigMap {key}"))
         self._ledger.session = session
         self._spread.keep(session.jobs)
-        self.has_traits = bool(self._kinds)
         return self._read_cards(session)
 
     def _read_cards(self, session: SessionView) -> Checkpoints:
@@ -174,6 +173,7 @@ class Deviceshare:
                 self._ledger.cards(kind, objects[row])
             if not number % NODES_PER_STEP:
                 yield
+        self.has_traits = self._ledger.has_cards
 
     def trait(self, task: Task, job: Job) -> str:
         """Return what the pod asks for, "" for pods without devices."""
