@@ -21,7 +21,7 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.runtime.controllers import job_figures
 from volcanoio.runtime.loading.registry import Registry
-from volcanoio.runtime.scheduler.scheduler import WATCHED
+from volcanoio.runtime.scheduler.scheduler import NATIVE, WATCHED
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 """Verbs in the order in which they are written."""
@@ -51,6 +51,8 @@ _SCHEDULER_WRITES = (
     Rule("", ("pods",), ("get", "patch", "delete")),  # unknown outcomes of binds; gates of queues; evictions
     Rule("", ("pods/status",), ("patch",)),  # conditions of evicted and of unschedulable pods
     Rule(_SCHEDULING, ("podgroups",), ("get", "patch")),  # read before binds; status: there is no status subresource
+    Rule("scheduling.k8s.io", ("podgroups",), ("get",)),  # native groups, before binds
+    Rule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),  # and their conditions
     Rule(_SCHEDULING, ("queues",), ("get", "create")),  # root and the default queue
     Rule(_SCHEDULING, ("queues/status",), ("patch",)),
     Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", "patch")),  # volumes, before a bind
@@ -62,7 +64,7 @@ _SCHEDULER_WRITES = (
 
 def scheduler_rights(registry: Registry) -> Rights:
     """Return the rights of the scheduler with any configuration of the installed plugins. Raises PluginError."""
-    watched = {kind.resource for kind in WATCHED}
+    watched = {kind.resource for kind in (*WATCHED, *NATIVE)}
     for factory in registry.factories(entrypoints.SCHEDULER_PLUGINS).values():
         watched.update(_watches(factory))
     read = (kinds.BY_RESOURCE[resource] for resource in watched)

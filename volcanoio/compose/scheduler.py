@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
@@ -22,6 +22,7 @@ from volcanoio.compose.journals.recording import (
     open_journal,
 )
 from volcanoio.compose.sharing import OverlapReporter, Share
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import default_text
 from volcanoio.engine.scheduling.config.metric_section import without_password
@@ -36,13 +37,12 @@ from volcanoio.kube.event_recorder import BUDGETS, EventRecorder, RecorderOption
 from volcanoio.kube.evictor import Evictor
 from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.leader_election import Leadership
-from volcanoio.kube.prebinder import PreBinder
+from volcanoio.kube.prebinder import AnyPodGroup, PreBinder
 from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ObjectReference
 from volcanoio.model.kinds import object_reference
-from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey, from_config_map
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
@@ -160,7 +160,7 @@ class SchedulerProcess:
         settings = self._settings
         return SchedulerOptions(
             configuration=setup,
-            state=ClusterState(settings.state),
+            state=ClusterState(replace(settings.state, native_groups=True)),
             debounce=settings.debounce,
             schedule_period=settings.period,
             pod_metrics=settings.pod_metrics,
@@ -240,14 +240,18 @@ class SchedulerProcess:
             self._transport, component=names.SCHEDULER_NAME, clock=self._clock, probe=self._probe, options=options
         )
 
-    def _pod_group(self, key: str) -> PodGroup | None:
-        """Return the PodGroup of a job as the scheduler knows it; None if there is none any more."""
+    def _job_with_group(self, key: str) -> JobInfo | None:
         job = self.scheduler.state.ledger.jobs.get(key)
-        return None if job is None or not job.group.metadata.uid else job.group
+        return job if job is not None and job.has_group else None
+
+    def _pod_group(self, key: str) -> AnyPodGroup | None:
+        """Return the PodGroup of a job as the scheduler knows it; None if there is none any more."""
+        job = self._job_with_group(key)
+        return None if job is None else job.native or job.group
 
     def _group_reference(self, key: str) -> ObjectReference | None:
-        group = self._pod_group(key)
-        return None if group is None else object_reference(kinds.POD_GROUP, group)
+        job = self._job_with_group(key)
+        return None if job is None else object_reference(job.group_kind, job.group)
 
     async def _take_over(self, leadership: Leadership) -> None:
         await leadership.acquired()

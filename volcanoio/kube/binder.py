@@ -30,12 +30,11 @@ from volcanoio.kube.background_tasks import BackgroundTasks
 from volcanoio.kube.clock import Clock, RetryBackoff
 from volcanoio.kube.errors import error_of
 from volcanoio.kube.informer import Publish
-from volcanoio.kube.prebinder import PreBinder
+from volcanoio.kube.prebinder import AnyPodGroup, PreBinder
 from volcanoio.kube.requests import Request
 from volcanoio.kube.sender import FENCED, InFlightWindow, LeaderFence, Sender
 from volcanoio.kube.transport import NotSent, Response, Transport, TransportError
 from volcanoio.model.kinds import POD
-from volcanoio.model.scheduling import PodGroup
 
 PREBIND_FAILED = "PreBindFailed"
 NODE_LEFT = "NodeLeftZone"
@@ -88,7 +87,7 @@ class BinderOptions:
     probe: Probe = field(default_factory=NoProbe)
     prebinder: PreBinder | None = None
     may_use: Callable[[str], bool] | None = None
-    group_of: Callable[[str], PodGroup | None] = lambda _: None
+    group_of: Callable[[str], AnyPodGroup | None] = lambda _: None
     prebound: Callable[[Sequence[BindRequest]], None] = lambda _: None
 
 
@@ -165,7 +164,7 @@ class Binder:
         self._waiting.extend(items)
         self._pump()
 
-    async def _prepare(self, items: list[_Bind], group: PodGroup | None) -> None:
+    async def _prepare(self, items: list[_Bind], group: AnyPodGroup | None) -> None:
         """Confirm the PodGroup and carry out the steps before the binds; then send all of them, or refuse all."""
         if group is not None:
             code, changed = await self._prebinder.changed(group)

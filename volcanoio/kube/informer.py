@@ -21,7 +21,16 @@ from volcanoio.framework.events import Change, Event, Observed, Relisting, Synce
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.clock import Clock, RetryBackoff
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
-from volcanoio.kube.errors import ApiError, Expired, NotFound, Status, TooManyRequests, error_from_status, error_of
+from volcanoio.kube.errors import (
+    ApiError,
+    Expired,
+    Forbidden,
+    NotFound,
+    Status,
+    TooManyRequests,
+    error_from_status,
+    error_of,
+)
 from volcanoio.kube.object_cache import AT_ONCE, ObjectCache, SharedParts
 from volcanoio.kube.transport import StreamRefused, Transport, TransportError
 from volcanoio.model import kinds
@@ -195,7 +204,7 @@ class Informer:
             retry_after = 0.0
             try:
                 response = await self._transport.request("GET", self._path, query=query, timeout=_PROOF_PATIENCE)
-                if response.status == 404:
+                if response.status == 404 or (response.status == 403 and self.kind.is_optional):
                     return None
                 if response.ok and (revision := self._decoder.page(response.body)[0].resource_version).isdigit():
                     return int(revision)
@@ -225,15 +234,18 @@ class Informer:
                 wait = self._backoff.next() if self._backoff.failures else 0.0
             except (TooManyRequests, TransportError) as error:  # the watch can resume from its last version
                 wait = self._failed(error)
-            except NotFound:
-                self._lose()
-                wait = self._absent()
             except (ApiError, UndecodableError, msgspec.DecodeError) as error:
-                self._lose()
-                wait = self._failed(error)
+                wait = await self._refused(error)
             if wait:
                 with anyio.CancelScope() as self._interruptible:
                     await self._clock.sleep(wait)
+
+    async def _refused(self, error: Exception) -> float:
+        """Handle a refused list or watch; the next step is a list. Return the seconds until then."""
+        if self.kind.is_optional and isinstance(error, Forbidden | NotFound):
+            return await self._none_exist(error)
+        self._lose()
+        return self._absent() if isinstance(error, NotFound) else self._failed(error)
 
     def _failed(self, error: Exception) -> float:
         wait = self._backoff.next(getattr(error, "retry_after", 0.0))
@@ -250,6 +262,26 @@ class Informer:
             _LOG.info("this kind is not served yet; it is asked for until it is", resource=self.kind.resource)
         self._answered.set()
         return min(self._backoff.next(), _ABSENT_SECONDS)
+
+    async def _none_exist(self, error: ApiError) -> float:
+        """Publish once that an optional kind has no objects; return the seconds until it is asked for again."""
+        self._revision = ""
+        if isinstance(error, Forbidden) and not self._backoff.failures:
+            _LOG.warning(
+                "this kind may not be read, so objects of it are ignored; allow it to list and watch the kind",
+                resource=self.kind.resource,
+                error=str(error),
+            )
+        gone = self._cache.replace((), 0)
+        if not self._synced.is_set():
+            self._synced.set()
+            self._answered.set()
+            self._publish([*gone, Synced(resource=self.kind.resource)])
+        elif gone:
+            self._publish(gone)
+        if self._is_announcing:
+            await self._publish_all()
+        return self._backoff.next()
 
     def _lose(self) -> None:
         """Publish once that the watch cannot resume; the next step is a list."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import anyio
 import msgspec
@@ -24,13 +24,15 @@ from volcanoio.kube.sender import Sender
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.scheduling import PodGroup
+from volcanoio.model.workloads import NativePodGroup
 
 Steps: TypeAlias = list[PreBindStep]
 Work: TypeAlias = Callable[[BindRequest, Steps], Awaitable[None]]
 
 POLL_INTERVAL = 15.0
 """Seconds after which an object is read again if no event about it arrived."""
-_STORED = msgspec.json.Decoder(PodGroup)
+AnyPodGroup: TypeAlias = PodGroup | NativePodGroup
+"""Volcano's PodGroup, or a native group."""
 _ATTEMPTS = 5
 """Attempts to revert a write while other clients change the object."""
 
@@ -76,17 +78,17 @@ class PreBinder:
             await self._take_back(written)
         return failure
 
-    async def changed(self, group: PodGroup) -> tuple[int, str]:
+    async def changed(self, group: AnyPodGroup) -> tuple[int, str]:
         """Return (0, "") if the stored PodGroup has the uid and the spec of `group`; else a code and what differs."""
-        namespace, name = group.metadata.namespace, group.metadata.name
-        outcome = await self._sender.send(requests.get(kinds.POD_GROUP, namespace, name))
+        namespace, name, kind = group.metadata.namespace, group.metadata.name, kinds.of(group)
+        outcome = await self._sender.send(requests.get(kind, namespace, name))
         if outcome.response is None:
             error = outcome.error
             if isinstance(error, NotFound):
                 return 404, f'PodGroup "{namespace}/{name}" is gone'
             return (error.code if error else 0), f'reading PodGroup "{namespace}/{name}": {error}'
         try:
-            stored = _STORED.decode(outcome.response.body)
+            stored = cast("AnyPodGroup", kind.decode(outcome.response.body))
         except msgspec.DecodeError as error:
             return 0, f'reading PodGroup "{namespace}/{name}": its content cannot be decoded: {error}'
         if stored.metadata.uid != group.metadata.uid:

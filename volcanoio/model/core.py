@@ -170,6 +170,12 @@ class SchedulingGate(Model):
     name: str = ""
 
 
+class SchedulingGroup(Model):
+    """`spec.schedulingGroup`: the native PodGroup (scheduling.k8s.io) to which a pod belongs."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Model):
     """The part of a pod's spec that scheduling and the simulated nodes read."""
 
@@ -186,6 +192,7 @@ class PodSpec(Model):
     preemption_policy: str = ""
     scheduler_name: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
     restart_policy: str = "Always"
     termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None

@@ -15,7 +15,8 @@ from volcanoio.model.base import ApiObject, Manifest, ObjectMeta, ObjectReferenc
 class Kind:
     """One kind of one API version.
 
-    `status_subresource`: whether the status is written to `/status`; a PodGroup's is not.
+    `status_subresource`: whether the status is written to `/status`; a PodGroup's is not. `is_optional`: not every
+    Kubernetes that is supported serves the kind; where it is not served, or may not be read, there are no such objects.
     """
 
     group: str
@@ -25,6 +26,7 @@ class Kind:
     type: type[ApiObject]
     namespaced: bool = True
     status_subresource: bool = True
+    is_optional: bool = False
     resource: str = field(init=False)
     """The name `plural.group`, as in error messages and RBAC."""
 
@@ -80,6 +82,12 @@ RESOURCE_QUOTA = _core("ResourceQuota", "resourcequotas", core.ResourceQuota)
 EVENT = _core("Event", "events", core.Event, status=False)
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", core.NetworkPolicy, True, False)
 PRIORITY_CLASS = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", core.PriorityClass, False, False)
+NATIVE_POD_GROUP = Kind(
+    "scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", workloads.NativePodGroup, is_optional=True
+)
+WORKLOAD = Kind(
+    "scheduling.k8s.io", "v1beta1", "Workload", "workloads", workloads.Workload, True, False, is_optional=True
+)
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", core.Lease, True, False)
 PDB = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", core.PodDisruptionBudget)
 STORAGE_CLASS = _storage("StorageClass", "storageclasses", storage.StorageClass)
@@ -115,7 +123,7 @@ COLOCATION_CONFIGURATION = Kind(
 ALL: tuple[Kind, ...] = (
     POD, NODE, NAMESPACE, SERVICE, CONFIG_MAP, SECRET, PVC, PV, EVENT, NETWORK_POLICY, PRIORITY_CLASS, LEASE,
     RESOURCE_QUOTA, PDB, STORAGE_CLASS, CSI_NODE, CSI_DRIVER, CSI_CAPACITY, VOLUME_ATTACHMENT,
-    REPLICA_SET, STATEFUL_SET, DAEMON_SET, KUBERNETES_JOB,
+    REPLICA_SET, STATEFUL_SET, DAEMON_SET, KUBERNETES_JOB, NATIVE_POD_GROUP, WORKLOAD,
     JOB, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, COMMAND, POD_GROUP, QUEUE,
     HYPER_NODE, NUMATOPOLOGY, NODE_SHARD, COLOCATION_CONFIGURATION,
 )  # fmt: skip

@@ -1,10 +1,14 @@
-"""Kubernetes kinds outside core/v1 that are only read: apps/v1 and batch/v1 workloads, and pod metrics.
+"""Kubernetes kinds outside core/v1 that describe groups of pods: apps/v1, batch/v1 and scheduling.k8s.io; pod metrics.
 
-Workloads have only the fields that identify their pods, and their annotations. PodMetrics
-(metrics.k8s.io/v1beta1, served by metrics-server) can be listed but not watched.
+Workloads of apps/v1 and batch/v1 have only the fields that identify their pods, and their annotations. The PodGroup and
+Workload of scheduling.k8s.io/v1beta1 have the fields of Kubernetes 1.37 (KEP-4671, KEP-5710, KEP-5732); that PodGroup
+is called a native group, because Volcano's has the same name. PodMetrics (metrics.k8s.io/v1beta1, served by
+metrics-server) can be listed but not watched.
 """
 
-from volcanoio.model.base import ApiObject, Model
+from typing import Any
+
+from volcanoio.model.base import ApiObject, Model, StatusCondition
 from volcanoio.model.core import ResourceList
 
 
@@ -54,3 +58,100 @@ class PodMetrics(ApiObject):
     timestamp: str | None = None
     window: str = ""
     containers: tuple[ContainerMetrics, ...] = ()
+
+
+INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+"""Condition type: whether the group was scheduled once. It never changes back from True."""
+DISRUPTION_TARGET = "DisruptionTarget"
+"""Condition type: the group is about to be ended as a whole."""
+REASON_SCHEDULED, REASON_UNSCHEDULABLE = "Scheduled", "Unschedulable"
+"""Reasons of INITIALLY_SCHEDULED: of True, and of False."""
+REASON_PREEMPTION = "PreemptionByScheduler"
+"""Reason of DISRUPTION_TARGET."""
+
+
+class GangPolicy(Model):
+    """`spec.schedulingPolicy.gang`."""
+
+    min_count: int = 0
+    """Number of pods that must be schedulable together."""
+
+
+class GroupPolicy(Model):
+    """`spec.schedulingPolicy`: one of basic (pods are scheduled singly) and gang is set."""
+
+    basic: dict[str, Any] | None = None
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(Model):
+    """`spec.schedulingConstraints.topology[]`: all pods on nodes with one value of a label."""
+
+    key: str = ""
+    """Label of nodes whose value identifies the domain."""
+
+
+class GroupConstraints(Model):
+    """`spec.schedulingConstraints`."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class DisruptionMode(Model):
+    """`spec.disruptionMode`: one of single (the default) and all is set."""
+
+    single: dict[str, Any] | None = None
+    all: dict[str, Any] | None = None
+    """Pods are evicted all together or not at all."""
+
+
+class WorkloadReference(Model):
+    """`spec.workloadRef`: the Workload and the name of its template from which the group was made."""
+
+    workload_name: str = ""
+    template_name: str = ""
+
+
+class NativeGroupSpec(Model):
+    """`spec` of a native group."""
+
+    workload_ref: WorkloadReference | None = None
+    scheduling_policy: GroupPolicy = GroupPolicy()
+    scheduling_constraints: GroupConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority_class_name: str = ""
+    priority: int | None = None
+    """Value of the PriorityClass, set by the API server."""
+
+
+class NativeGroupStatus(Model):
+    """`status` of a native group."""
+
+    conditions: tuple[StatusCondition, ...] = ()
+
+
+class NativePodGroup(ApiObject):
+    """scheduling.k8s.io PodGroup."""
+
+    spec: NativeGroupSpec = NativeGroupSpec()
+    status: NativeGroupStatus = NativeGroupStatus()
+
+    @property
+    def workload_key(self) -> str:
+        """The key `namespace/name` of the Workload from which it was made, "" for none."""
+        reference = self.spec.workload_ref
+        return f"{self.metadata.namespace}/{reference.workload_name}" if reference is not None else ""
+
+    @property
+    def is_disrupted_whole(self) -> bool:
+        """Whether its pods are evicted all together or not at all."""
+        mode = self.spec.disruption_mode
+        return mode is not None and mode.all is not None
+
+    def condition(self, type_: str) -> StatusCondition | None:
+        """Return the condition of a type, None if it has none."""
+        return next((entry for entry in self.status.conditions if entry.type == type_), None)
+
+
+class Workload(ApiObject):
+    """scheduling.k8s.io Workload: templates of native groups. Only its metadata is read."""

@@ -46,6 +46,9 @@ def bundles(job: Job, tasks: Collection[Task]) -> list[Bundle]:
     """Return the evictable tasks of a job in bundles: its surplus first."""
     if not (ordered := sorted(tasks, key=lambda task: (task.priority, task.uid))):
         return []
+    if job.is_evicted_whole:
+        is_all = len(ordered) == job.count(TaskStatus.RUNNING, TaskStatus.BOUND)
+        return [Bundle(job, True, ordered, _sum(ordered), _sum(job.tasks))] if is_all else []
     if job.ready_count < job.min_available:  # not ready: evicting any of its tasks cannot break the gang
         return [Bundle(job, False, ordered)]
     spare = _Surplus(job)

@@ -186,12 +186,18 @@ class Gang:
                 if key in spare:
                     left = spare[key]
                 else:
-                    job = self._jobs.get(key)
-                    left = 0 if job is None else job.ready_count - job.min_available
+                    left = _surplus_count(self._jobs.get(key))
             if left > 0:
                 victims.append(task)
             left -= 1
         return victims
+
+
+def _surplus_count(job: Job | None) -> int:
+    """Return how many tasks a job can lose; all of them, where it loses all or none."""
+    if job is None:
+        return 0
+    return job.ready_count if job.is_evicted_whole else job.ready_count - job.min_available
 
 
 def _waits_for_terminating(job: Job) -> bool:

@@ -17,7 +17,7 @@ from volcanoio.framework.events import Event, Observed, Relisting, Synced
 from volcanoio.kube.informer import Informer, InformerSet, Selection, WatchContext
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.custom import custom_kind
-from volcanoio.model.kinds import NODE, POD, QUEUE, Kind
+from volcanoio.model.kinds import NATIVE_POD_GROUP, NODE, POD, QUEUE, Kind
 from volcanoio.runtime.metrics import PrometheusProbe
 
 
@@ -207,6 +207,34 @@ async def test_a_kind_of_others_may_be_served_later_before_that_is_a_warning(
     assert [log["log_level"] for log in logs] == later
     assert logs[-1]["event"] == "this kind is not served; install its CustomResourceDefinition"
     assert logs[-1]["resource"] == kind.resource
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "logged"), [(404, "NotFound", []), (403, "Forbidden", [NATIVE_POD_GROUP.resource])]
+)
+async def test_an_optional_kind_that_is_not_served_or_may_not_be_read_has_no_objects(
+    code: int, reason: str, logged: list[str]
+) -> None:
+    """Consumers need not wait for it; an upgrade of the server may bring it later."""
+    served = False
+
+    async def script(call: Call) -> Response:
+        return listing(pod("a", 3), revision=9) if served else refusal(code, reason)
+
+    seen = Seen()
+    context = WatchContext(transport=ScriptedTransport(script), publish=seen.bus.publish, clock=ManualClock())
+    informer = Informer(NATIVE_POD_GROUP, context)
+    with capture_logs() as logs:
+        task = asyncio.ensure_future(informer.run())
+        await informer.synced()
+        assert seen.batches == [["synced"]]
+        await informer.catch_up()
+    assert [log["resource"] for log in logs] == logged
+    served = True
+    await until(lambda: len(seen.batches) == 2)
+    assert seen.batches[1] == ["appeared a@3", "synced"]
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_consumers_share_an_informer_and_own_writes_are_folded() -> None:

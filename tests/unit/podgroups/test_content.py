@@ -18,7 +18,7 @@ from volcanoio.engine.podgroups.podgroup import (
 from volcanoio.model import names
 from volcanoio.model.base import ObjectMeta, OwnerReference
 from volcanoio.model.batch import NetworkTopology
-from volcanoio.model.core import Container, Pod, PodSpec, ResourceRequirements
+from volcanoio.model.core import Container, Pod, PodSpec, ResourceRequirements, SchedulingGroup
 from volcanoio.model.scheduling import PodGroup
 from volcanoio.model.workloads import ReplicaSet, ReplicaSpec
 
@@ -61,6 +61,15 @@ def test_a_group_bears_the_uid_of_the_controller_or_of_the_pod() -> None:
 )
 def test_pods_of_our_schedulers_have_a_group_unless_they_are_in_another(candidate: Pod, key: str) -> None:
     assert list(pod_keys(("volcano", "second"))(candidate)) == ([key] if key else [])
+
+
+def test_pods_of_a_native_group_need_no_other() -> None:
+    """Unless an earlier version gave them one, which then stays."""
+    native = msgspec.structs.replace(pod().spec, scheduling_group=SchedulingGroup(pod_group_name="train"))
+    new = msgspec.structs.replace(pod(), spec=native)
+    old = msgspec.structs.replace(pod(annotations={names.GROUP_NAME: "podgroup-rs-uid"}), spec=native)
+    keys = pod_keys(("volcano",))
+    assert (list(keys(new)), list(keys(old))) == ([], ["ns/podgroup-rs-uid"])
 
 
 def test_a_group_is_ours_by_the_uid_of_its_owner() -> None:

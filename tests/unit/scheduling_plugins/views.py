@@ -83,6 +83,7 @@ class JobView:
     min_available: int = 1
     role_minimums: dict[str, int] = field(default_factory=dict)
     min_resources: dict[str, int] | None = None
+    is_evicted_whole: bool = False
     created: str = ""
     schedulable_count: int = 0
     group: PodGroup = field(default_factory=PodGroup)

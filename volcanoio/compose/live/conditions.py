@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import cast
 
+from volcanoio.engine.scheduling.cluster.native_groups import as_pod_group, named_queue, status_of
+from volcanoio.engine.scheduling.cluster.pod_fields import job_key, native_key
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.answers import (
     Beneficiary,
     EvictionAnswer,
     UnknownTargetError,
     Waiting,
+    job_owners,
     parse_target,
 )
 from volcanoio.engine.scheduling.diagnosis.codes import CODES, Stage, node_code
@@ -28,8 +31,8 @@ from volcanoio.kube.errors import Forbidden, NotFound
 from volcanoio.model import kinds
 from volcanoio.model.batch import FINISHED_PHASES, Job, JobPhase
 from volcanoio.model.core import Event, Pod
-from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
+from volcanoio.model.workloads import NativePodGroup
 
 _OWN = re.compile(r"[(;] ?([A-Z][A-Za-z]+): ")
 """Our sentence in a condition: the code, and what it means."""
@@ -44,14 +47,12 @@ async def waiting_by_conditions(client: Client, target: str, namespace: str) -> 
     kind, name = parse_target(target)
     if kind == "queue":
         raise UnknownTargetError("what waits in a queue is in no condition: ask the scheduler, or name a job")
-    groups = cast("list[PodGroup]", await client.list(kinds.POD_GROUP, namespace))
+    groups = await _groups(client, namespace)
     pods = cast("list[Pod]", await client.list(kinds.POD, namespace))
-    if kind in ("", "job", "podgroup") and (group := _group(groups, kind, name)) is not None:
-        return _of_group(
-            group, [pod for pod in pods if pod.metadata.annotations.get(GROUP_NAME) == group.metadata.name]
-        )
+    if kind in ("", "job", "podgroup") and (found := _group(groups, namespace, kind, name)) is not None:
+        return _of_group(found, groups[found], [pod for pod in pods if job_key(pod) == found])
     if kind in ("", "pod") and (pod := next((pod for pod in pods if pod.metadata.name == name), None)) is not None:
-        return _of_pod(pod, {group.metadata.name: group for group in groups}, pods)
+        return _of_pod(pod, groups, pods)
     if (waiting := await job_without_group(client, target, namespace)) is not None:
         return waiting
     raise UnknownTargetError(f'no {kind or "job, podgroup or pod"} "{name}" is in namespace {namespace}')
@@ -77,33 +78,45 @@ async def job_without_group(client: Client, target: str, namespace: str) -> Wait
     return Waiting(target=job.metadata.key, phase=phase, diagnosis=diagnosis)
 
 
-def _group(groups: Iterable[PodGroup], kind: str, name: str) -> PodGroup | None:
-    for group in groups:
-        if kind != "podgroup" and name in kinds.owner_names(kinds.JOB, group.metadata):
-            return group
-    return next((group for group in groups if kind != "job" and group.metadata.name == name), None)
+async def _groups(client: Client, namespace: str) -> dict[str, PodGroup]:
+    """Return the PodGroups by job key, native groups as Volcano's PodGroups that correspond to them."""
+    listed = cast("list[PodGroup]", await client.list(kinds.POD_GROUP, namespace))
+    groups = {group.metadata.key: group for group in listed}
+    try:
+        natives = cast("list[NativePodGroup]", await client.list(kinds.NATIVE_POD_GROUP, namespace))
+    except (Forbidden, NotFound):  # not every Kubernetes serves them
+        return groups
+    for native in natives:
+        group = as_pod_group(native, named_queue((native.metadata,)), status_of(native))
+        groups[native_key(namespace, native.metadata.name)] = group
+    return groups
 
 
-def _of_pod(pod: Pod, groups: dict[str, PodGroup], pods: Sequence[Pod]) -> Waiting:
+def _group(groups: Mapping[str, PodGroup], namespace: str, kind: str, name: str) -> str | None:
+    """Return the job key of a Job's or PodGroup's name."""
+    for key, group in groups.items() if kind != "podgroup" else ():
+        if name in job_owners(group):
+            return key
+    keys = (f"{namespace}/{name}", native_key(namespace, name)) if kind != "job" else ()
+    return next((key for key in keys if key in groups), None)
+
+
+def _of_pod(pod: Pod, groups: Mapping[str, PodGroup], pods: Sequence[Pod]) -> Waiting:
     if pod.spec.node_name or pod.status.phase != "Pending":
         return Waiting(target=pod.metadata.key, phase=pod.status.phase)
-    if (group := groups.get(pod.metadata.annotations.get(GROUP_NAME, ""))) is not None:
-        return _of_group(group, [each for each in pods if _is_member(each, group)])
+    key = job_key(pod)
+    if (group := groups.get(key)) is not None:
+        return _of_group(key, group, [each for each in pods if job_key(each) == key])
     condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
     text = condition.message if condition is not None else "no scheduler has written a condition yet"
-    named = GROUP_NAME in pod.metadata.annotations
-    code = codes.POD_GROUP_NOT_FOUND if named else codes.NO_POD_GROUP
+    code = codes.POD_GROUP_NOT_FOUND if key else codes.NO_POD_GROUP
     diagnosis = Diagnosis(stage=Stage.GROUP, code=code, message=text, pending=1)
     return Waiting(target=pod.metadata.key, phase=pod.status.phase, diagnosis=diagnosis)
 
 
-def _is_member(pod: Pod, group: PodGroup) -> bool:
-    return pod.metadata.annotations.get(GROUP_NAME) == group.metadata.name
-
-
-def _of_group(group: PodGroup, members: Sequence[Pod]) -> Waiting:
+def _of_group(key: str, group: PodGroup, members: Sequence[Pod]) -> Waiting:
     """Return what the newest condition of a PodGroup, and those of its pods, contain."""
-    status, key = group.status, group.metadata.key
+    status = group.status
     pending = [pod for pod in members if not pod.spec.node_name and pod.status.phase == "Pending"]
     newest = status.conditions[-1] if status.conditions else None
     waits = newest is not None and newest.type == "Unschedulable"

@@ -36,7 +36,8 @@ def group_name(pod: Pod) -> str:
 def pod_keys(schedulers: Collection[str]) -> Callable[[ApiObject], Iterable[str]]:
     """Return the key function for pods: their PodGroup, for pods of these schedulers that are in no other group.
 
-    It runs for every pod at every change, so pods of Volcano Jobs are excluded first. An empty annotation is none.
+    It runs for every pod at every change, so pods of Volcano Jobs are excluded first. An empty annotation is none. A
+    pod with a native group (`spec.schedulingGroup`) needs no other, unless it was given one before that was known.
     """
     desired = frozenset(schedulers)
 
@@ -44,6 +45,8 @@ def pod_keys(schedulers: Collection[str]) -> Callable[[ApiObject], Iterable[str]
         if (named := obj.metadata.annotations.get(names.GROUP_NAME)) and not named.startswith(names.PODGROUP_PREFIX):
             return ()
         if not isinstance(obj, Pod) or obj.spec.scheduler_name not in desired:
+            return ()
+        if not named and obj.spec.scheduling_group is not None:
             return ()
         name = group_name(obj)
         return (f"{obj.metadata.namespace}/{name}",) if not named or named == name else ()

@@ -336,6 +336,11 @@ class Job(GangView, Protocol):
         ...
 
     @property
+    def is_evicted_whole(self) -> bool:
+        """Whether its tasks are evicted all together or not at all (a native PodGroup with disruptionMode `all`)."""
+        ...
+
+    @property
     def min_resources(self) -> Amounts | None:
         """minResources in scheduling units, without quota-style names; None when the PodGroup has none."""
         ...

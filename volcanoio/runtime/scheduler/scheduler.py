@@ -69,6 +69,8 @@ class Informers(Protocol):
 
 
 WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
+NATIVE: tuple[Kind, ...] = (kinds.NATIVE_POD_GROUP, kinds.WORKLOAD)
+"""Kinds of native groups, which not every Kubernetes serves."""
 DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
 """Defaults, in seconds."""
 FREEZE_GROWTH_DIVISOR, FREEZE_MIN_GROWTH = 10, 1000
@@ -270,7 +272,7 @@ class Scheduler:
         """Watch, decide and send until cancelled. A standby only watches."""
         inbox = self._bus.subscribe_async()
         try:
-            for kind in WATCHED:
+            for kind in (*WATCHED, *NATIVE) if self.state.watches_native_groups else WATCHED:
                 self._informers.informer(kind)
             self._running = True
             self._watch()

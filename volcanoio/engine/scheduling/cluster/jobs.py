@@ -15,11 +15,14 @@ from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo, SubJobs
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Shape, Task, TaskStatus
+from volcanoio.model.base import StatusCondition
 from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Pod
+from volcanoio.model.kinds import NATIVE_POD_GROUP, POD_GROUP, Kind
 from volcanoio.model.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, TASK_SPEC
 from volcanoio.model.resources import add_nonzero, add_to_each, stored_amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
+from volcanoio.model.workloads import NativePodGroup
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.podindex.label_classes import LabelClass
@@ -398,6 +401,7 @@ class JobInfo(JobCounts):
         "attempts",
         "backlog_entry",
         "condition_at",
+        "conditions_in_flight",
         "created",
         "event_at",
         "event_text",
@@ -405,12 +409,14 @@ class JobInfo(JobCounts):
         "has_group",
         "has_network_topology",
         "ignored_resources",
+        "is_evicted_whole",
         "is_single_pod",
         "key",
         "members_at_close",
         "min_available",
         "min_resources",
         "min_resources_key",
+        "native",
         "not_ready_since",
         "pending_since",
         "phase",
@@ -436,6 +442,11 @@ class JobInfo(JobCounts):
         self.is_single_pod = bool(scheduler_of_single(key))
         """Whether the job is a single pod without PodGroup and queue."""
         self.group = PodGroup()
+        """Its PodGroup. For a native group, Volcano's PodGroup that corresponds to it, with a status kept only here."""
+        self.native: NativePodGroup | None = None
+        """The native group (scheduling.k8s.io PodGroup) that `group` corresponds to."""
+        self.conditions_in_flight: tuple[StatusCondition, ...] | None = None
+        """Conditions of the native group that were written and not yet observed."""
         self.has_group = False
         self.priority = 0
         self.phase: str = PodGroupPhase.PENDING
@@ -466,10 +477,10 @@ class JobInfo(JobCounts):
         self.event_text = ""
         self._read_group()
 
-    def observe(self, group: PodGroup) -> None:
+    def observe(self, group: PodGroup, native: NativePodGroup | None = None) -> None:
         """Update from the newest PodGroup; the caller sets queue and phase."""
         partitioned = group.spec.sub_group_policy != self.group.spec.sub_group_policy
-        self.group = group
+        self.group, self.native = group, native
         self.has_group = True
         self._read_group()
         if partitioned:
@@ -478,7 +489,7 @@ class JobInfo(JobCounts):
     def forget_group(self) -> None:
         """Reset all that follows from the PodGroup, which was deleted."""
         self.has_group = False
-        self.group = PodGroup()
+        self.group, self.native, self.conditions_in_flight = PodGroup(), None, None
         self.status_in_flight, self.status_writes_in_flight = None, 0
         self.not_ready_since = self.pending_since = None
         self.status_written_at = self.reported_at = self.condition_at = self.event_at = self.urgent_until = _NEVER
@@ -511,6 +522,8 @@ class JobInfo(JobCounts):
         preemptable = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE, "true"))
         self.preemptable = preemptable.lower() in _TRUE
         """Annotation `volcano.sh/preemptable` of the PodGroup (default true): gang actions may evict its tasks."""
+        self.is_evicted_whole = self.native is not None and self.native.is_disrupted_whole
+        """Whether its tasks are evicted all together or not at all."""
         self.read_min_resources()
 
     def read_min_resources(self) -> None:
@@ -526,6 +539,11 @@ class JobInfo(JobCounts):
                 if not name.startswith(_QUOTA_PREFIXES) and name not in self.ignored_resources
             }
             self.min_resources_key = tuple(sorted(self.min_resources.items()))
+
+    @property
+    def group_kind(self) -> Kind:
+        """Kind of its PodGroup, for writes and Events."""
+        return POD_GROUP if self.native is None else NATIVE_POD_GROUP
 
     @property
     def schedulable(self) -> bool:

@@ -39,9 +39,34 @@ def claim_names(pod: Pod) -> tuple[ClaimName, ...]:
 
 
 def job_key(pod: Pod) -> str:
-    """Return `namespace/podgroup` of a pod, "" when it names no PodGroup."""
-    group = pod.metadata.annotations.get(GROUP_NAME, "")
-    return f"{pod.metadata.namespace}/{group}" if group else ""
+    """Return the key of the job of a pod, "" when it names no PodGroup.
+
+    It is `namespace/podgroup` for Volcano's PodGroup, which the annotation names, else `native_key`.
+    """
+    namespace = pod.metadata.namespace
+    if group := pod.metadata.annotations.get(GROUP_NAME, ""):
+        return f"{namespace}/{group}"
+    native = pod.spec.scheduling_group
+    return native_key(namespace, native.pod_group_name) if native is not None and native.pod_group_name else ""
+
+
+_NATIVE_PREFIX = "podgroup.scheduling.k8s.io/"
+"""Distinguishes native groups from Volcano's PodGroups of the same name, in a form that kubectl understands."""
+
+
+def native_key(namespace: str, name: str) -> str:
+    """Return the key of the job of a native PodGroup (scheduling.k8s.io); no PodGroup of Volcano can have it."""
+    return f"{namespace}/{_NATIVE_PREFIX}{name}"
+
+
+def is_native(job: str) -> bool:
+    """Return whether a job key is that of a native PodGroup."""
+    return job.partition("/")[2].startswith(_NATIVE_PREFIX)
+
+
+def group_name_of(job: str) -> str:
+    """Return the name of the PodGroup in a job key."""
+    return job.partition("/")[2].removeprefix(_NATIVE_PREFIX)
 
 
 def single_key(pod: Pod) -> str:

@@ -6,12 +6,14 @@ A cycle works directly on this state and undoes what it did not commit. No event
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from volcanoio.engine.scheduling.cluster.attempts import FreedRoom, UnschedulableJobs
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
+from volcanoio.engine.scheduling.cluster.native_groups import NATIVE_RESOURCES, NativeGroups
 from volcanoio.engine.scheduling.cluster.nominations import Nominations, Reservation, Reservations
-from volcanoio.engine.scheduling.cluster.pod_fields import job_key
+from volcanoio.engine.scheduling.cluster.pod_fields import is_native, job_key
 from volcanoio.engine.scheduling.cluster.pods import PodFold
 from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
 from volcanoio.engine.scheduling.cluster.scope import Handover, Scope
@@ -33,6 +35,7 @@ from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, PriorityClass
 from volcanoio.model.names import DEFAULT_QUEUE, GROUP_SCHEDULER, NAMESPACE_NAME, SCHEDULER_NAME
 from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.workloads import NativePodGroup, Workload
 
 REQUIRED_RESOURCES = tuple(
     kind.resource for kind in (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
@@ -63,6 +66,8 @@ class StateOptions:
     reservation_seconds: float = 30.0
     """Seconds for which room is kept for a gang after a refused bind and for a preemptor after its last victim."""
     feature_gates: frozenset[FeatureGate] = frozenset()
+    native_groups: bool = False
+    """Whether native groups are watched, so that no decision is made before they are listed."""
     scope: Scope | None = None
     """Part of the cluster that the scheduler acts on, None for all of it."""
 
@@ -110,6 +115,13 @@ class ClusterState:
 
     close_times: StageTimes | None = None
     """Receives the durations of plugins' close, by plugin."""
+    next_action = 0
+    """Index of the action with which the next cycle begins."""
+    unfinished_fold: Iterator[None] | None = None
+    """Remaining steps of the last event."""
+    _rules: Rules | None = None
+    _order_inputs: tuple[Rules, Amounts] | None = None
+    _order_version = 0
 
     def __init__(self, options: StateOptions | None = None) -> None:
         options = options or StateOptions()
@@ -136,10 +148,6 @@ class ClusterState:
         self.write_limits = WriteLimits()
         self.last_full_pass = float("-inf")
         """Time of the last pass over all due jobs (epoch seconds); after a cut it is done once a period."""
-        self.next_action = 0
-        """Index of the action with which the next cycle begins."""
-        self.unfinished_fold: Iterator[None] | None = None
-        """Remaining steps of the last event."""
         self.prebinding: dict[str, tuple[PreBindStep, ...]] = {}
         """PreBind steps in progress, by pod uid."""
         self.enqueue_refused: set[str] = set()
@@ -154,13 +162,26 @@ class ClusterState:
         self.pods = PodFold(
             self.ledger, self.nominations, self.queue_gates, options.scheduler_names, options.single_pod_schedulers
         )
-        self._needed = self._always_needed = frozenset(REQUIRED_RESOURCES)
+        self.native_groups = NativeGroups(self.ledger, self.default_queue, self._priority_of_job, self._forget_group)
+        self.watches_native_groups = options.native_groups
+        native = NATIVE_RESOURCES if options.native_groups else ()
+        self._needed = self._always_needed = frozenset((*REQUIRED_RESOURCES, *native))
         self._synced: set[str] = set()
         self.priority_classes: dict[str, PriorityClass] = {}
         """PriorityClasses by name."""
-        self._rules: Rules | None = None
-        self._order_inputs: tuple[Rules, Amounts] | None = None
-        self._order_version = 0
+        self._folds = self._folds_by_type()
+
+    def _folds_by_type(self) -> dict[type[ApiObject], Callable[[Any, bool], bool]]:
+        """Return the folds of objects that are more than input of plugins; their flag is whether an object is gone."""
+        return {
+            Pod: self._observe_pod,
+            Node: self._observe_node,
+            PodGroup: self._observe_group,
+            Queue: self._observe_queue,
+            PriorityClass: self._observe_priority_class,
+            NativePodGroup: self.native_groups.observe_group,
+            Workload: self.native_groups.observe_workload,
+        }
 
     def require_resources(self, resources: Iterable[str]) -> None:
         """Set the resources that must be listed in addition to those that are always needed."""
@@ -250,25 +271,20 @@ class ClusterState:
                 return False
             event = restricted
         obj, deleted = event.object, event.change is Change.GONE
-        match obj:
-            case Pod():
-                if deleted:
-                    return self.pods.remove(obj)
-                changed = self.pods.observe(obj)
-                return self._assign_group(obj) or changed
-            case Node():
-                return self._observe_node(obj, deleted)
-            case PodGroup():
-                return self._observe_group(obj, deleted)
-            case Queue():
-                return self._observe_queue(obj, deleted)
-            case PriorityClass():
-                return self._observe_priority_class(obj, deleted)
-            case _:
-                changed = self.inputs.observe(event) and self.ledger.volumes.observe(event)
-                if changed:
-                    self.ledger.columns.mark_all_freed()
-                return changed
+        if (fold := self._folds.get(type(obj))) is not None:
+            return fold(obj, deleted)
+        changed = self.inputs.observe(event) and self.ledger.volumes.observe(event)
+        if changed:
+            self.ledger.columns.mark_all_freed()
+        return changed
+
+    def _observe_pod(self, pod: Pod, deleted: bool) -> bool:
+        if deleted:
+            return self.pods.remove(pod)
+        changed = self.pods.observe(pod)
+        if pod.spec.scheduling_group is not None and is_native(job_key(pod)):
+            return self.native_groups.join(pod) or changed
+        return self._assign_group(pod) or changed
 
     def _observe_facts(self, event: FactsSaid) -> bool:
         if changed := self.inputs.observe_facts(event):
@@ -349,7 +365,7 @@ class ClusterState:
         if group.status == job.status_in_flight:
             job.status_in_flight = None
         job.observe(group)
-        job.priority = self._priority(group.spec.priority_class_name)
+        job.priority = self._priority_of_job(job)
         self.ledger.set_phase(job, job.status.phase)
         if old is not None and group.spec == old.spec and group.metadata.annotations == old.metadata.annotations:
             if group.status not in (expected, old.status):
@@ -454,13 +470,19 @@ class ClusterState:
         return True
 
     def _update_priority(self, job: JobInfo) -> None:
-        priority = self._priority(job.group.spec.priority_class_name) if job.has_group else 0
+        priority = self._priority_of_job(job) if job.has_group else 0
         if priority != job.priority:
             job.priority, job.cached_order_key = priority, None
             self.ledger.changes.mark(job)
 
-    def _priority(self, class_name: str) -> int:
-        """Return the value of a PriorityClass, else of the global default, else 0."""
+    def _priority_of_job(self, job: JobInfo) -> int:
+        """Return the priority that the API server gave a native group, else that of the job's PriorityClass.
+
+        That is the value of the class, else of the global default, else 0.
+        """
+        if job.native is not None and job.native.spec.priority is not None:
+            return job.native.spec.priority
+        class_name = job.group.spec.priority_class_name
         if (priority_class := self.priority_classes.get(class_name)) is not None:
             return priority_class.value
         return max((item.value for item in self.priority_classes.values() if item.global_default), default=0)
@@ -484,6 +506,8 @@ class ClusterState:
     def _status_written(self, event: EffectSucceeded) -> bool:
         """Fold the response of an accepted status write as an observation."""
         obj, resource, key = event.obj, *event.key.partition("/")[::2]
+        if resource == kinds.NATIVE_POD_GROUP.resource:
+            return self.native_groups.written(key, obj)
         job = self.ledger.jobs.get(key) if resource == kinds.POD_GROUP.resource else None
         if job is not None:
             job.status_writes_in_flight = max(job.status_writes_in_flight - 1, 0)
@@ -521,6 +545,9 @@ class ClusterState:
     def _status_write_failed(self, event: EffectFailed) -> bool:
         """Forget the failed write of a status, so that the next close writes it again."""
         resource, _, key = event.key.partition("/")
+        if resource == kinds.NATIVE_POD_GROUP.resource:
+            self.native_groups.write_failed(key)
+            return event.code != 404
         if resource == kinds.POD_GROUP.resource and (job := self.ledger.jobs.get(key)) is not None:
             job.status_writes_in_flight = max(job.status_writes_in_flight - 1, 0)
             job.status_in_flight = None

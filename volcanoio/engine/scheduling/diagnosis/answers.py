@@ -15,6 +15,7 @@ import msgspec
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.nominations import EvictionRecord
+from volcanoio.engine.scheduling.cluster.pod_fields import group_name_of, native_key
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import Stage
@@ -26,6 +27,7 @@ from volcanoio.model.core import Pod
 from volcanoio.model.resources import resource_list
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
 
+_NATIVE_KINDS = ("podgroup.scheduling.k8s.io", "podgroups.scheduling.k8s.io")
 KINDS = {
     "job": "job", "jobs": "job", "vcjob": "job", "vj": "job",
     "podgroup": "podgroup", "podgroups": "podgroup", "pg": "podgroup",
@@ -175,10 +177,15 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> tuple[str, str]:
-    """Return kind ("" if none is given) and name of `NAME` or `KIND/NAME`. Raises UnknownTargetError."""
+    """Return kind ("" if none is given) and name of `NAME` or `KIND/NAME`. Raises UnknownTargetError.
+
+    A native group, `podgroup.scheduling.k8s.io/NAME`, keeps its group in the name, as in the key of its job.
+    """
     prefix, slash, name = text.partition("/")
     if not slash:
         return "", text
+    if prefix.lower() in _NATIVE_KINDS:
+        return "podgroup", native_key("", name).removeprefix("/")
     if (kind := KINDS.get(prefix.partition(".")[0].lower())) is None:
         valid = ", ".join(sorted(set(KINDS.values())))
         raise UnknownTargetError(f'"{prefix}" is no kind that waits; valid values: {valid}, or the name alone')
@@ -207,11 +214,13 @@ def _job(ledger: Ledger, kind: str, name: str, namespace: str) -> Generator[None
     """Return the scheduler's job of a Job or PodGroup of that name; None if there is none."""
     if kind != "podgroup":
         for number, job in enumerate(ledger.jobs.values(), start=1):
-            if job.namespace == namespace and name in _job_owners(job.group):
+            if job.namespace == namespace and name in job_owners(job.group):
                 return job
             if not number % JOBS_PER_STEP:
                 yield
-    return ledger.jobs.get(f"{namespace}/{name}") if kind != "job" else None
+    if kind == "job":
+        return None
+    return ledger.jobs.get(f"{namespace}/{name}") or ledger.jobs.get(native_key(namespace, name))
 
 
 def _foreign_group(state: ClusterState, kind: str, name: str, namespace: str) -> Generator[None, None, str]:
@@ -220,15 +229,16 @@ def _foreign_group(state: ClusterState, kind: str, name: str, namespace: str) ->
         return key
     if kind != "podgroup":
         for number, (key, group) in enumerate(state.foreign_groups.items(), start=1):
-            if group is not None and key.startswith(f"{namespace}/") and name in _job_owners(group):
+            if group is not None and key.startswith(f"{namespace}/") and name in job_owners(group):
                 return key
             if not number % JOBS_PER_STEP:
                 yield
     return ""
 
 
-def _job_owners(group: PodGroup) -> list[str]:
-    return kinds.owner_names(kinds.JOB, group.metadata)
+def job_owners(group: PodGroup) -> list[str]:
+    """Return the names of a PodGroup's Jobs: Volcano's, and Kubernetes' own."""
+    return [*kinds.owner_names(kinds.JOB, group.metadata), *kinds.owner_names(kinds.KUBERNETES_JOB, group.metadata)]
 
 
 def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> Generator[None, None, str]:
@@ -237,7 +247,7 @@ def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> Generator[
         if len(alike) >= MAX_ALIKE:
             break
         if job.has_group and job.namespace == namespace:
-            own = (job.key.partition("/")[2], *_job_owners(job.group))
+            own = (group_name_of(job.key), *job_owners(job.group))
             alike.update(each for each in own if each[:1] == name[:1])
         if not number % JOBS_PER_STEP:
             yield
@@ -336,12 +346,13 @@ def about_queue(session: CycleSession, name: str) -> Generator[None, None, Queue
 def about_evictions(state: ClusterState, kind: str, name: str, namespace: str) -> tuple[EvictionAnswer, ...]:
     """Return the remembered evictions of a pod or of a job's pods, the newest first. Raises UnknownTargetError."""
     key = f"{namespace}/{name}"
+    groups = (key, native_key(namespace, name))
     if kind == "queue":
         raise UnknownTargetError(f'"queue/{name}" is not evicted; name a job or a pod')
     found = [
         each
         for each in reversed(state.nominations.evictions)
-        if (kind != "pod" and (each.job == key or (kind != "podgroup" and _is_of_job(state, each, name, namespace))))
+        if (kind != "pod" and (each.job in groups or (kind != "podgroup" and _is_of_job(state, each, name, namespace))))
         or (kind in ("", "pod") and each.pod == key)
     ]
     return tuple(_eviction(state, each) for each in found[:MAX_LISTED])
@@ -350,7 +361,7 @@ def about_evictions(state: ClusterState, kind: str, name: str, namespace: str) -
 def _is_of_job(state: ClusterState, record: EvictionRecord, job: str, namespace: str) -> bool:
     """Return whether the PodGroup of a victim is a Job's, or has the name of one: the Job may be gone."""
     group = state.ledger.jobs.get(record.job)
-    if group is not None and group.namespace == namespace and job in _job_owners(group.group):
+    if group is not None and group.namespace == namespace and job in job_owners(group.group):
         return True
     return record.job.startswith(f"{namespace}/{job}-") and len(record.job) == len(f"{namespace}/{job}-") + _UID_LENGTH
 

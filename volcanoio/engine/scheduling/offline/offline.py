@@ -267,13 +267,14 @@ class Offline:
         self.put(msgspec.structs.replace(pod, metadata=meta))
 
     def _patch(self, patch: Patch) -> None:
-        """Merge a status patch; a pod has one condition of each type."""
+        """Merge a status patch; a pod or native group has one condition of each type."""
         key = f"{patch.namespace}/{patch.name}" if patch.namespace else patch.name
         if (obj := self.objects.get((patch.resource, key))) is None:
             return
         kind = kinds.of(obj)
         merged = effects.apply_merge_patch(kind.manifest(obj), patch.patch)
-        if kind is kinds.POD and (new := patch.patch.get("status", {}).get("conditions")):
+        by_type = kind in (kinds.POD, kinds.NATIVE_POD_GROUP)
+        if by_type and (new := patch.patch.get("status", {}).get("conditions")):
             replaced = {entry["type"] for entry in new}
             kept = [
                 entry

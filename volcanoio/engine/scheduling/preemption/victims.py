@@ -265,10 +265,25 @@ class Victims:
         assert preemptor.job_info is not None
         if not (ordered := cast("list[TaskInfo]", eligible(self._order.on_node(node), preemptor))):
             return ordered
+        if purpose is Purpose.RECLAIM:
+            ordered = self._order.by_queue(node, ordered, preemptor.job_info.queue)
+        if not self._session.state.native_groups.disrupted_whole:
+            return self._permitted(purpose, preemptor, ordered)
+        whole = {task.job: task.job_info for task in ordered if task.job_info and task.job_info.is_evicted_whole}
+        together = {key: _evictable_members(job) for key, job in whole.items()}
+        here = {task.uid for task in ordered}
+        elsewhere = [task for members in together.values() for task in members if task.uid not in here]
+        permitted = self._permitted(purpose, preemptor, [*ordered, *elsewhere])
+        allowed = {task.uid for task in permitted if task.preemptable}
+        refused = {key for key, members in together.items() if not allowed.issuperset(task.uid for task in members)}
+        refused.add(preemptor.job if whole.get(preemptor.job) else "")  # it would have to go itself
+        return [task for task in permitted if task.uid in here and task.job not in refused]
+
+    def _permitted(self, purpose: Purpose, preemptor: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        rules = self._rules
         if purpose is Purpose.PREEMPT:
-            return cast("list[TaskInfo]", self._rules.preemptable(preemptor, ordered))
-        ordered = self._order.by_queue(node, ordered, preemptor.job_info.queue)
-        return cast("list[TaskInfo]", self._rules.reclaimable(preemptor, ordered))
+            return cast("list[TaskInfo]", rules.preemptable(preemptor, candidates))
+        return cast("list[TaskInfo]", rules.reclaimable(preemptor, candidates))
 
     def fitting_tasks(self, task: TaskInfo, purpose: Purpose, hyper_node: str = CLUSTER) -> FittingTasks:
         """Count how many tasks like this one fit in a HyperNode, with and without evictions."""
@@ -439,6 +454,10 @@ class Victims:
         if purpose is Purpose.PREEMPT:
             return True
         return not self._rules.overused(job.queue_info) and self._rules.preemptive(job.queue_info, [preemptor])
+
+
+def _evictable_members(job: JobInfo) -> list[TaskInfo]:
+    return [task for task in job.members.values() if task.status in EVICTABLE]
 
 
 def _is_reclaimable(task: TaskInfo) -> bool:

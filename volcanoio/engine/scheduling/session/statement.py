@@ -3,10 +3,11 @@
 At its commit binds and evictions go to the outbox, and pipelined tasks get their nominations.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.native_groups import disruption_patch
 from volcanoio.engine.scheduling.cluster.nominations import EvictionRecord, Reservation
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.placement.placer import PlacementRequest
@@ -18,6 +19,7 @@ from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.framework.scheduling_effects import BindRequest, Evict, PreBindStep
 from volcanoio.framework.statuses import pod_status_patch
 from volcanoio.model import kinds
+from volcanoio.model.names import SCHEDULER_NAME
 
 
 def send_evictions(session: SessionContext, evicted: Sequence[EvictedTask], profits: JobInfo | None) -> None:
@@ -39,11 +41,21 @@ def send_evictions(session: SessionContext, evicted: Sequence[EvictedTask], prof
         put(effect)
         if task.job_info is not None and task.job_info.has_group and task.job not in reported:
             reported.add(task.job)
-            put(record_event(kinds.POD_GROUP, task.job_info.group, "Evict", reason))
+            _report_evicted_group(session, task.job_info, reason, for_whom)
         message = f"Pod is evicted, because of {reason}{for_whom}"
         put(record_event(kinds.POD, task.pod, "Evict", message, type_="Warning"))
-        nodes.mark_freed(nodes.rows[task.node])
+        if (row := nodes.rows.get(task.node)) is not None:  # one that goes with others may be on a node of no zone
+            nodes.mark_freed(row)
     session.stats.record_evictions(evicted[0].reason, len(evicted))
+
+
+def _report_evicted_group(session: SessionContext, job: JobInfo, reason: str, for_whom: str) -> None:
+    """Record that tasks of a job are evicted; a native group that goes as a whole also gets its condition."""
+    session.outbox.put(record_event(job.group_kind, job.group, "Evict", reason))
+    if job.is_evicted_whole:
+        message = f"{SCHEDULER_NAME}: evicted because of {reason}{for_whom}"
+        if (patch := disruption_patch(job, message, session.timestamp)) is not None:
+            session.outbox.put(patch)
 
 
 def nominate(
@@ -88,6 +100,17 @@ def _bind_request(task: TaskInfo, prebind: tuple[PreBindStep, ...] = ()) -> Bind
         annotations=dict(task.bind_annotations),
         prebind=prebind,
     )
+
+
+def _evicted_together(task: TaskInfo, statuses: Collection[TaskStatus]) -> list[TaskInfo]:
+    """Return a task with the other tasks in these statuses of a job that is evicted as a whole.
+
+    None is left for a task of such a job that was evicted, or restored, with another one.
+    """
+    job = task.job_info
+    if job is None or not job.is_evicted_whole:
+        return [task]
+    return [each for each in job.members.values() if each.status in statuses]
 
 
 class JobStatement:
@@ -236,7 +259,14 @@ class JobStatement:
         return [task for task in self._log.assumed if task.status is TaskStatus.PIPELINED]
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Make a Bound or Running task of any job Releasing; `reason` is the action's name."""
+        """Make a Bound or Running task of any job Releasing; `reason` is the action's name.
+
+        A job that is evicted as a whole loses its other tasks, too.
+        """
+        for each in _evicted_together(task, EVICTABLE):
+            self._evict(each, reason)
+
+    def _evict(self, task: TaskInfo, reason: str) -> None:
         session = self._session
         ledger = session.state.ledger
         before, victim_columns, row = task.status, session.state.victim_columns, ledger.columns.rows.get(task.node, -1)
@@ -263,7 +293,13 @@ class JobStatement:
         self._session.stats.placed += placed
 
     def unevict(self, task: TaskInfo) -> None:
-        """Undo one eviction of this statement."""
+        """Undo one eviction of this statement, and of those that went with it."""
+        evicted = {entry.task.uid for entry in self._log.evicted}
+        for each in _evicted_together(task, (TaskStatus.RELEASING,)):
+            if each.uid in evicted:
+                self._unevict(each)
+
+    def _unevict(self, task: TaskInfo) -> None:
         session, log, ledger = self._session, self._log, self._session.state.ledger
         entry = next(entry for entry in log.evicted if entry.task is task)
         log.evicted.remove(entry)

@@ -14,6 +14,7 @@ import msgspec
 
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND, Precision, Reason
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.native_groups import condition_patch
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.diagnosis.diagnosis import sentence
 from volcanoio.engine.scheduling.session.session import CycleSession
@@ -26,7 +27,7 @@ from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
 from volcanoio.framework.statuses import with_details, without_details
 from volcanoio.model import kinds
-from volcanoio.model.names import ALLOCATED_HYPER_NODE, ROOT_QUEUE
+from volcanoio.model.names import ALLOCATED_HYPER_NODE, QUEUE_NAME_ANNOTATION, ROOT_QUEUE
 from volcanoio.model.resources import CPU, MEMORY, add_nonzero, resource_list
 from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
 
@@ -211,7 +212,8 @@ def _orphan(session: CycleSession, job: JobInfo) -> None:
     if not job.pending and (job.members or job.phase not in UNSETTLED):
         return
     name = job.group.spec.queue or session.state.default_queue
-    text = f'queue "{name}" does not exist; create it, or name another in spec.queue'
+    where = "spec.queue" if job.native is None else f"the annotation {QUEUE_NAME_ANNOTATION}"
+    text = f'queue "{name}" does not exist; create it, or name another in {where}'
     job.attempts.explain(Reason(QUEUE_NOT_FOUND, text, Precision.NODES))
     session.conditions[job.key] = {UNSCHEDULABLE: (QUEUE_NOT_FOUND, text)}
 
@@ -237,7 +239,7 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
     after = job.status
     is_changed = (after.phase, after.conditions) != (before.phase, before.conditions)
     if not short and is_changed and job.phase not in UNSETTLED:
-        session.outbox.put(record_event(kinds.POD_GROUP, job.group, SCHEDULED, "pod group is ready"))
+        session.outbox.put(record_event(job.group_kind, job.group, SCHEDULED, "pod group is ready"))
     unfinished = session.is_cut_short and job.key in session.partly_placed_jobs
     if job.pending or job.counts[TaskStatus.ALLOCATED] or job.counts[TaskStatus.PIPELINED]:
         has_lasted = (lasting or (waited and not short)) and not unfinished
@@ -294,6 +296,12 @@ def _write_status(
         conditions = _without_outdated(conditions, admitted=old.phase in _NOT_ADMITTED and phase not in _NOT_ADMITTED)
     session.state.ledger.set_phase(job, phase)
     running, succeeded, failed = counts[_RUNNING], counts[_SUCCEEDED], counts[_FAILED]
+    if job.native is not None:
+        new = PodGroupStatus(phase=phase, conditions=conditions, running=running, succeeded=succeeded, failed=failed)
+        job.group = msgspec.structs.replace(job.group, status=new)
+        if (patch := condition_patch(job, session.timestamp)) is not None:
+            session.outbox.put(patch)
+        return True
     if phase == old.phase and conditions == old.conditions:
         if running == old.running and succeeded == old.succeeded and failed == old.failed:
             return True
@@ -434,6 +442,6 @@ def _report_group(session: CycleSession, job: JobInfo, period: float) -> None:
         written = unschedulable_message(job) or ""
         if without_details(written) != refusal.message:
             written = with_details(refusal.message, refusal.details)
-        session.outbox.put(record_event(kinds.POD_GROUP, job.group, UNSCHEDULABLE, written))
+        session.outbox.put(record_event(job.group_kind, job.group, UNSCHEDULABLE, written))
     if job.members or gone:
-        session.outbox.put(record_event(kinds.POD_GROUP, job.group, UNSCHEDULABLE, text, type_="Warning"))
+        session.outbox.put(record_event(job.group_kind, job.group, UNSCHEDULABLE, text, type_="Warning"))

@@ -14,6 +14,7 @@ from volcanoio.engine.scheduling.cluster.attempts import (
     histogram,
 )
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.pod_fields import group_name_of, is_native
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.framework.scheduling.verdicts import Verdict
 from volcanoio.framework.scheduling.views import TaskStatus
@@ -120,7 +121,12 @@ def waiting_text(job: JobInfo, rejections: Mapping[str, Verdict], rules: Rules) 
 
 def missing_group_text(job: JobInfo) -> str:
     """Return why the pods of a job without PodGroup wait."""
-    namespace, _, name = job.key.partition("/")
+    namespace, name = job.namespace, group_name_of(job.key)
+    if is_native(job.key):
+        return (
+            f'PodGroup "{name}" of scheduling.k8s.io, which spec.schedulingGroup names, does not exist in namespace '
+            f'"{namespace}"; create it'
+        )
     return (
         f'PodGroup "{name}" does not exist in namespace "{namespace}"; create it, '
         f"or name another in the annotation {GROUP_NAME} of the pod"

@@ -1,0 +1,417 @@
+"""Native groups: pods whose spec.schedulingGroup names a PodGroup of scheduling.k8s.io."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.scenario.scheduling.harness import (
+    CREATED,
+    Scenario,
+    World,
+    group,
+    node,
+    pod,
+    queue,
+    random_uid,
+    running,
+    scenarios,
+    waiting,
+)
+from tests.scenario.scheduling.preemption_clusters import CONF, DRY_RUN, PRIORITY_CLASSES
+from volcanoio.engine.scheduling.cluster.pod_fields import native_key
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
+from volcanoio.framework.effects import Patch
+from volcanoio.framework.events import EffectFailed
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest, StatusCondition
+from volcanoio.model.workloads import NativePodGroup
+
+QUEUE = "scheduling.volcano.sh/queue-name"
+CAPACITY = """
+actions: "enqueue, allocate, reclaim"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: capacity}, {name: nodeorder}]
+"""
+ONE_TIER = """
+actions: "enqueue, allocate, reclaim"
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: capacity}]
+"""
+"""Both gang and capacity must permit a victim."""
+GANG_PREEMPT = CONF.replace("preempt", "gangpreempt")
+
+
+def native(name: str, gang: int | None = None, *, meta: Manifest | None = None, **spec: Any) -> Manifest:
+    """Return a native group, by default with the basic policy."""
+    policy: Manifest = {"basic": {}} if gang is None else {"gang": {"minCount": gang}}
+    identity = {"name": name, "namespace": "ns", "uid": random_uid("native", name), "creationTimestamp": CREATED}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"generation": 1, **identity, **(meta or {})},
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+
+
+def workload(name: str, **meta: Any) -> Manifest:
+    """Return a Workload."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "ns", "uid": f"workload-{name}", **meta},
+        "spec": {"podGroupTemplates": []},
+    }
+
+
+def members(name: str, count: int, *, cpu: str = "1", spec: Manifest | None = None, **more: Any) -> list[Manifest]:
+    """Return pods of a native group."""
+    in_group = {"schedulingGroup": {"podGroupName": name}, **(spec or {})}
+    return [pod(f"{name}-{at}", cpu=cpu, spec=dict(in_group), **more) for at in range(count)]
+
+
+def placed(name: str, count: int, *, on: str = "n1", **more: Any) -> list[Manifest]:
+    """Return running pods of a native group."""
+    return members(name, count, phase="Running", spec={"nodeName": on}, **more)
+
+
+def conditions(world: World, name: str) -> dict[str, StatusCondition]:
+    """Return the conditions of a native group by type, as the API server has them."""
+    found = world.objects[kinds.NATIVE_POD_GROUP.resource, f"ns/{name}"]
+    assert isinstance(found, NativePodGroup)
+    return {entry.type: entry for entry in found.status.conditions}
+
+
+def queue_of(world: World, name: str) -> str:
+    """Return the queue of the job of a native group."""
+    return world.state.ledger.jobs[native_key("ns", name)].queue
+
+
+NODE = node("n1", cpu="4")
+
+
+@scenarios(
+    Scenario(
+        name="a gang is bound in one batch when minCount pods fit",
+        cluster=[NODE, native("train", 3), *members("train", 3)],
+        binds={"train-0": "n1", "train-1": "n1", "train-2": "n1"},
+        batches=[["train-0", "train-1", "train-2"]],
+    ),
+    Scenario(
+        name="a gang of which fewer than minCount pods fit is not bound at all",
+        cluster=[NODE, native("train", 5), *members("train", 5)],
+        cycles=3,
+    ),
+    Scenario(
+        name="a gang waits until minCount pods exist",
+        cluster=[NODE, native("train", 3), *members("train", 2)],
+        cycles=3,
+    ),
+    Scenario(
+        name="pods above minCount are bound as far as they fit",
+        cluster=[NODE, native("train", 3), *members("train", 6)],
+        cycles=2,
+        bind_counts={"train": 4},
+    ),
+    Scenario(
+        name="pods with the basic policy are bound singly",
+        cluster=[NODE, native("serve"), *members("serve", 6)],
+        cycles=2,
+        bind_counts={"serve": 4},
+    ),
+    Scenario(
+        name="pods wait for a native group that does not exist",
+        cluster=[NODE, *members("train", 1)],
+        cycles=3,
+    ),
+    Scenario(
+        name="a Volcano PodGroup of the same name is another group",
+        cluster=[NODE, group("train", 2), *waiting("train", 1), native("train", 1), *members("train", 1)[:1]],
+        binds={"train-0": "n1"},
+    ),
+    Scenario(
+        name="the annotation of Volcano's PodGroup takes precedence",
+        cluster=[
+            NODE,
+            group("own", 1),
+            native("train", 2),
+            pod("own-0", "own", cpu="1", spec={"schedulingGroup": {"podGroupName": "train"}}),
+        ],
+        binds={"own-0": "n1"},
+    ),
+    Scenario(
+        name="the group with the higher priority goes first, whatever its pods' priority",
+        cluster=[
+            NODE,
+            native("a", 3, priority=1),
+            *members("a", 3, spec={"priority": 100}),
+            native("b", 3, priority=10),
+            *members("b", 3),
+        ],
+        bind_counts={"b": 3},
+    ),
+    Scenario(
+        name="a group without resolved priority has that of its PriorityClass",
+        cluster=[
+            *PRIORITY_CLASSES,
+            NODE,
+            native("a", 3, priorityClassName="low"),
+            *members("a", 3),
+            native("b", 3, priorityClassName="high"),
+            *members("b", 3),
+        ],
+        bind_counts={"b": 3},
+    ),
+    Scenario(
+        name="the quota of its queue limits a native group",
+        cluster=[
+            NODE,
+            queue("small", capability={"cpu": "2"}),
+            native("train", 3, meta={"annotations": {QUEUE: "small"}}),
+            *members("train", 3),
+            native("fits", 2, meta={"labels": {QUEUE: "small"}}),
+            *members("fits", 2),
+        ],
+        conf=CAPACITY,
+        bind_counts={"fits": 2},
+    ),
+)
+def test_placement(scenario: Scenario) -> None:
+    scenario.check()
+
+
+ALL: Manifest = {"disruptionMode": {"all": {}}}
+SINGLE: Manifest = {"disruptionMode": {"single": {}}}
+NEW = [native("new", 1, priority=1000), *members("new", 1)]
+TWO_NODES = [*PRIORITY_CLASSES, node("n1", cpu="2"), node("n2", cpu="2")]
+ON_BOTH = [*placed("old", 2), *[{**one, "metadata": {**one["metadata"], "name": f"x{one['metadata']['name']}",
+            "uid": f"x{one['metadata']['uid']}"}} for one in placed("old", 2, on="n2")]]  # fmt: skip
+EVERY = ["old-0", "old-1", "xold-0", "xold-1"]
+
+
+@scenarios(
+    Scenario(
+        name="a group with disruptionMode all is preempted as a whole, on all nodes",
+        cluster=[*TWO_NODES, native("old", 4, priority=1, **ALL), *ON_BOTH, *NEW],
+        conf=CONF,
+        evicts=EVERY,
+        pipelines={"new-0": "n1"},
+    ),
+    Scenario(
+        name="so it is where the least harmful victims are taken",
+        cluster=[*TWO_NODES, native("old", 4, priority=1, **ALL), *ON_BOTH, *NEW],
+        conf=DRY_RUN,
+        evicts=EVERY,
+    ),
+    Scenario(
+        name="gangpreempt takes no surplus task of it alone",
+        cluster=[*TWO_NODES, native("old", 1, priority=1, **ALL), *ON_BOTH, *NEW],
+        conf=GANG_PREEMPT,
+        evicts=EVERY,
+    ),
+    Scenario(
+        name="a pod that must not be evicted protects the whole group",
+        cluster=[
+            *TWO_NODES,
+            native("old", 4, priority=1, **ALL),
+            *ON_BOTH[:-1],
+            {**ON_BOTH[-1], "metadata": {**ON_BOTH[-1]["metadata"],
+             "annotations": {"volcano.sh/preemptable": "false"}}},
+            *NEW,
+        ],
+        conf=CONF,
+    ),
+    Scenario(
+        name="it is not preempted for a group of its own priority",
+        cluster=[*TWO_NODES, native("old", 4, priority=1000, **ALL), *ON_BOTH, *NEW],
+        conf=CONF,
+    ),
+    Scenario(
+        name="it does not evict itself for one more of its pods",
+        cluster=[
+            *TWO_NODES, native("old", 5, priority=1, **ALL), *ON_BOTH,
+            pod("old-9", cpu="1", spec={"schedulingGroup": {"podGroupName": "old"}, "priority": 5}),
+        ],
+        conf=CONF,
+    ),
+    Scenario(
+        name="a group with disruptionMode single loses the pods above minCount, one by one",
+        cluster=[*TWO_NODES, native("old", 3, priority=1, **SINGLE), *ON_BOTH, *NEW],
+        conf=CONF,
+        evict_order=["old-1"],
+        evicts=["old-1"],
+    ),
+    Scenario(
+        name="single is the default; the gang keeps minCount pods",
+        cluster=[*TWO_NODES, native("old", 4, priority=1), *ON_BOTH, *NEW],
+        conf=CONF,
+    ),
+    Scenario(
+        name="reclaim takes a whole group of a queue that deserves nothing",
+        cluster=[
+            node("n1", cpu="4"),
+            queue("greedy"),
+            queue("poor", deserved={"cpu": "2"}),
+            native("old", 4, meta={"annotations": {QUEUE: "greedy"}}, **ALL),
+            *placed("old", 4),
+            native("new", 1, meta={"annotations": {QUEUE: "poor"}}),
+            *members("new", 1),
+        ],
+        conf=ONE_TIER,
+        evicts=["old-0", "old-1", "old-2", "old-3"],
+    ),
+    Scenario(
+        name="reclaim takes a whole group, or nothing where its queue would fall below its share",
+        cluster=[
+            node("n1", cpu="4"),
+            queue("greedy", deserved={"cpu": "2"}),
+            queue("poor", deserved={"cpu": "2"}),
+            native("old", 4, meta={"annotations": {QUEUE: "greedy"}}, **ALL),
+            *placed("old", 4),
+            native("new", 1, meta={"annotations": {QUEUE: "poor"}}),
+            *members("new", 1),
+        ],
+        conf=ONE_TIER,
+    ),
+)  # fmt: skip
+def test_disruption(scenario: Scenario) -> None:
+    scenario.check()
+
+
+def test_a_group_ended_as_a_whole_gets_the_condition_disruption_target() -> None:
+    world = World(*TWO_NODES, native("old", 4, priority=1, **ALL), *ON_BOTH, *NEW, conf=CONF).run(1)
+    condition = conditions(world, "old")["DisruptionTarget"]
+    assert (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
+    assert condition.message == (
+        "volcano: evicted because of preempt (for ns/podgroup.scheduling.k8s.io/new in queue default, priority 1000)"
+    )
+
+
+def test_conditions_are_those_of_kubernetes() -> None:
+    """Unschedulable until the group fits, then Scheduled for good; no phase or count of ours is written."""
+    world = World(node("n1", cpu="2"), native("train", 3), *members("train", 3), conf=CONF).run(3)
+    condition = conditions(world, "train")["PodGroupInitiallyScheduled"]
+    assert (condition.status, condition.reason, condition.observed_generation) == ("False", "Unschedulable", 1)
+    assert condition.message.startswith("3/3 tasks in gang unschedulable: pod group is not ready")
+    waits_since = condition.last_transition_time
+
+    world.put(node("n2", cpu="1"))
+    world.run(3)
+    condition = conditions(world, "train")["PodGroupInitiallyScheduled"]
+    assert (condition.status, condition.reason, condition.message) == ("True", "Scheduled", "")
+    assert condition.last_transition_time != waits_since
+
+    world.set_pod("train-0", phase="Failed")
+    world.remove(kinds.NODE, "n2")
+    world.run(5)
+    assert list(conditions(world, "train")) == ["PodGroupInitiallyScheduled"]
+    assert conditions(world, "train")["PodGroupInitiallyScheduled"] == condition
+    found = world.objects[kinds.NATIVE_POD_GROUP.resource, "ns/train"]
+    assert set(msgspec.to_builtins(found)["status"]) == {"conditions"}
+
+
+def test_a_refused_write_of_a_condition_is_repeated() -> None:
+    world = World(NODE, native("train", 1), *members("train", 1)).run(1)
+    world.cycle()
+    assert any(isinstance(one, Patch) and one.resource == kinds.NATIVE_POD_GROUP.resource for one in world.last)
+    key = f"{kinds.NATIVE_POD_GROUP.resource}/ns/train"
+    world.fold(EffectFailed(at=world.now, key=key, controller="scheduler", effect_id=0, code=500))
+    world.run(1)
+    assert conditions(world, "train")["PodGroupInitiallyScheduled"].status == "True"
+
+
+def test_a_group_of_another_scheduler_is_left_alone() -> None:
+    theirs = members("theirs", 2, spec={"schedulerName": "default-scheduler"})
+    world = World(node("n1", cpu="1"), native("theirs", 2), *theirs, native("empty", 2)).run(4)
+    assert conditions(world, "theirs") == conditions(world, "empty") == {}
+    assert native_key("ns", "theirs") not in world.state.ledger.jobs
+
+
+@pytest.mark.parametrize(
+    ("cluster", "chosen"),
+    [
+        ([native("g", 1, meta={"annotations": {QUEUE: "one"}, "labels": {QUEUE: "two"}})], "one"),
+        ([native("g", 1, meta={"labels": {QUEUE: "two"}})], "two"),
+        ([native("g", 1, workloadRef={"workloadName": "w", "templateName": "t"}),
+          workload("w", annotations={QUEUE: "one"})], "one"),
+        ([native("g", 1, workloadRef={"workloadName": "w", "templateName": "t"}),
+          workload("w", annotations={QUEUE: "one"}, namespace="other")], "default"),
+        ([native("g", 1), pod("g-1", cpu="1", annotations={QUEUE: "two"},
+                              spec={"schedulingGroup": {"podGroupName": "g"}})], "two"),
+        ([native("g", 1)], "default"),
+    ],
+    ids=["annotation", "label", "workload", "workload of another namespace", "pod", "default"],
+)  # fmt: skip
+@pytest.mark.parametrize("pods_first", [True, False])
+def test_the_queue_is_named_by_the_group_its_workload_or_a_pod(
+    cluster: list[Manifest], chosen: str, pods_first: bool
+) -> None:
+    first = members("g", 1)
+    objects = [*first, *cluster] if pods_first else [*cluster, *first]
+    assert queue_of(World(queue("one"), queue("two"), *objects), "g") == chosen
+
+
+def test_a_group_without_queue_says_where_to_name_one() -> None:
+    world = World(NODE, native("g", 1, meta={"annotations": {QUEUE: "nowhere"}}), *members("g", 1)).run(2)
+    assert conditions(world, "g")["PodGroupInitiallyScheduled"].message.startswith(
+        'queue "nowhere" does not exist; create it, or name another in the annotation scheduling.volcano.sh/queue-name'
+    )
+
+
+def test_a_lower_min_count_takes_effect() -> None:
+    world = World(node("n1", cpu="2"), native("train", 3), *members("train", 3)).run(2)
+    assert world.binds == {}
+    world.put(native("train", 2, meta={"generation": 2}))
+    assert set(world.run(2).binds) == {"train-0", "train-1"}
+
+
+def test_the_state_is_recovered_from_what_is_stored() -> None:
+    """A new process counts the running gang in its queue, and does not write its conditions again."""
+    before = World(
+        node("n1", cpu="4"),
+        queue("small", capability={"cpu": "3"}),
+        native("train", 3, meta={"annotations": {QUEUE: "small"}}),
+        *members("train", 3),
+        native("late", 1, meta={"annotations": {QUEUE: "small"}, "creationTimestamp": "2026-01-01T00:00:01Z"}),
+        *members("late", 1),
+        conf=CAPACITY,
+    ).run(4)
+    assert set(before.binds) == {"train-0", "train-1", "train-2"}
+    assert conditions(before, "late")["PodGroupInitiallyScheduled"].reason == "Unschedulable"
+
+    after = World(conf=CAPACITY, now=before.now)
+    after.load([obj for (resource, key), obj in before.objects.items() if key != "default"])
+    after.run(3)
+    assert after.binds == {}
+    assert after.state.ledger.jobs[native_key("ns", "train")].phase == "Running"
+    assert after.state.ledger.queues["small"].allocated["cpu"] == 3000
+    assert conditions(after, "train") == conditions(before, "train")
+    assert conditions(after, "late")["PodGroupInitiallyScheduled"].last_transition_time == (
+        conditions(before, "late")["PodGroupInitiallyScheduled"].last_transition_time
+    )
+
+
+def test_a_deleted_group_leaves_its_pods_waiting() -> None:
+    world = World(NODE, native("train", 2), *members("train", 1)).run(1)
+    world.remove(kinds.NATIVE_POD_GROUP, "ns/train")
+    world.put(members("train", 2)[1])
+    world.run(3)
+    assert world.binds == {}
+    condition = next(one for one in world.pod("train-1").status.conditions if one.type == "PodScheduled")
+    assert condition.message == (
+        'PodGroup "train" of scheduling.k8s.io, which spec.schedulingGroup names, does not exist in namespace "ns"; '
+        "create it"
+    )
+    world.put(native("train", 2, meta={"uid": "another"}))
+    assert set(world.run(1).binds) == {"train-0", "train-1"}
+
+
+def test_nothing_is_decided_before_watched_groups_are_listed() -> None:
+    state = ClusterState(StateOptions(native_groups=True))
+    world = World(NODE, *running("plain", 0), state=state, synced=False)
+    assert set(state.missing) >= {"podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"}
+    world.sync()
+    assert state.is_ready

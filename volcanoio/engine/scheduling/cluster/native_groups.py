@@ -1,0 +1,265 @@
+"""Native groups: PodGroups of scheduling.k8s.io, scheduled as Volcano's PodGroups are.
+
+A pod names its native group in `spec.schedulingGroup`. A native group names no scheduler, so it becomes a job once it
+has a pod of ours. The job's `group` is Volcano's PodGroup that corresponds to it; its phase and counts are kept here
+only, and what is written to the native group are the conditions that Kubernetes defines.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from volcanoio.engine.scheduling.cluster.attempts import UNSCHEDULABLE
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.ledger import Ledger
+from volcanoio.engine.scheduling.cluster.pod_fields import job_key, native_key
+from volcanoio.framework.effects import Patch, PatchType
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectMeta, StatusCondition
+from volcanoio.model.batch import NetworkTopology
+from volcanoio.model.core import Pod
+from volcanoio.model.names import QUEUE_NAME_ANNOTATION
+from volcanoio.model.scheduling import PodGroup, PodGroupCondition, PodGroupPhase, PodGroupSpec, PodGroupStatus
+from volcanoio.model.workloads import (
+    DISRUPTION_TARGET,
+    INITIALLY_SCHEDULED,
+    REASON_PREEMPTION,
+    REASON_SCHEDULED,
+    REASON_UNSCHEDULABLE,
+    NativePodGroup,
+    Workload,
+)
+
+NATIVE_RESOURCES = (kinds.NATIVE_POD_GROUP.resource, kinds.WORKLOAD.resource)
+"""Resources of which native groups consist."""
+_SCHEDULED_PHASES = (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED)
+
+
+def named_queue(metas: Iterable[ObjectMeta]) -> str:
+    """Return the queue that the first of some objects names in an annotation or label, "" if none does."""
+    for meta in metas:
+        if queue := meta.annotations.get(QUEUE_NAME_ANNOTATION) or meta.labels.get(QUEUE_NAME_ANNOTATION, ""):
+            return queue
+    return ""
+
+
+def as_pod_group(native: NativePodGroup, queue: str, status: PodGroupStatus) -> PodGroup:
+    """Return Volcano's PodGroup that corresponds to a native group: minMember is minCount, or 1 without gang policy.
+
+    There are no minResources: Kubernetes has no admission of groups, so the group is admitted to its queue at once. The
+    topology constraint is the hard network topology whose highest tier has the name of the label.
+    """
+    spec = native.spec
+    gang, constraints = spec.scheduling_policy.gang, spec.scheduling_constraints
+    key = constraints.topology[0].key if constraints is not None and constraints.topology else ""
+    return PodGroup(
+        metadata=native.metadata,
+        spec=PodGroupSpec(
+            min_member=1 if gang is None else max(gang.min_count, 1),
+            queue=queue,
+            priority_class_name=spec.priority_class_name,
+            network_topology=NetworkTopology(mode="hard", highest_tier_name=key) if key else None,
+        ),
+        status=status,
+    )
+
+
+def status_of(native: NativePodGroup) -> PodGroupStatus:
+    """Return the status that follows from a group's conditions: it is Pending, and why it was last unschedulable."""
+    written = native.condition(INITIALLY_SCHEDULED)
+    if written is None or written.status != "False":
+        return PodGroupStatus(phase=PodGroupPhase.PENDING)
+    waiting = PodGroupCondition(
+        type=UNSCHEDULABLE,
+        status="True",
+        reason=written.reason,
+        message=written.message,
+        last_transition_time=written.last_transition_time,
+    )
+    return PodGroupStatus(phase=PodGroupPhase.PENDING, conditions=(waiting,))
+
+
+class NativeGroups:
+    """Folds native groups and their Workloads into jobs.
+
+    `priority_of` returns the priority of a job, `forget` drops what follows from a job's PodGroup.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        default_queue: str,
+        priority_of: Callable[[JobInfo], int],
+        forget: Callable[[JobInfo], None],
+    ) -> None:
+        self._ledger = ledger
+        self._default_queue = default_queue
+        self._priority_of = priority_of
+        self._forget = forget
+        self._groups: dict[str, NativePodGroup] = {}
+        """Native groups by job key, also those without a pod of ours."""
+        self.disrupted_whole: set[str] = set()
+        """Job keys of those whose pods are evicted all together or not at all."""
+        self._workloads: dict[str, Workload] = {}
+        """Workloads by `namespace/name`."""
+        self._keys_by_workload: dict[str, set[str]] = {}
+
+    def observe_group(self, group: NativePodGroup, deleted: bool) -> bool:
+        """Fold a native group; return whether that could alter a decision."""
+        key, meta = native_key(group.metadata.namespace, group.metadata.name), group.metadata
+        known = self._groups.get(key)
+        if known is not None and known.metadata.uid == meta.uid and meta.revision < known.metadata.revision:
+            return False
+        if deleted:
+            if known is None or known.metadata.uid != meta.uid:
+                return False
+            self._drop(key, known)
+            job = self._ledger.jobs.get(key)
+            if job is None or not job.has_group:
+                return False
+            self._forget(job)
+            return True
+        if known is not None:
+            self._drop(key, known)
+        self._groups[key] = group
+        if group.is_disrupted_whole:
+            self.disrupted_whole.add(key)
+        if workload := group.workload_key:
+            self._keys_by_workload.setdefault(workload, set()).add(key)
+        return self._update_job(key)
+
+    def observe_workload(self, workload: Workload, deleted: bool) -> bool:
+        """Fold a Workload, which may name the queue of its groups; return whether that could alter a decision."""
+        key = workload.metadata.key
+        if deleted:
+            self._workloads.pop(key, None)
+        else:
+            self._workloads[key] = workload
+        changed = False
+        for group in sorted(self._keys_by_workload.get(key, ())):
+            changed = self._update_job(group) or changed
+        return changed
+
+    def join(self, pod: Pod) -> bool:
+        """Fold that a pod is in a group; return whether that could alter a decision."""
+        job = self._ledger.jobs.get(job_key(pod))
+        if job is None:
+            return False
+        if job.native is None:
+            return self._update_job(job.key)
+        queue = named_queue((pod.metadata,))
+        return bool(queue) and queue != job.group.spec.queue and self._update_job(job.key)
+
+    def written(self, group: str, obj: object) -> bool:
+        """Fold the accepted write of a group's conditions; return whether that could alter a decision."""
+        job = self._ledger.jobs.get(native_key(*group.split("/")))
+        if job is not None:
+            job.conditions_in_flight = None
+        if not isinstance(obj, NativePodGroup) or job is None or not job.has_group or job.uid != obj.metadata.uid:
+            return False
+        return self.observe_group(obj, deleted=False)
+
+    def write_failed(self, group: str) -> None:
+        """Forget the failed write of a group's conditions, so that the next close writes them again."""
+        job = self._ledger.jobs.get(native_key(*group.split("/")))
+        if job is not None and job.has_group:
+            job.conditions_in_flight = None
+            self._ledger.dirty[job.key] = job
+
+    def _drop(self, key: str, group: NativePodGroup) -> None:
+        del self._groups[key]
+        self.disrupted_whole.discard(key)
+        if keys := self._keys_by_workload.get(group.workload_key):
+            keys.discard(key)
+            if not keys:
+                del self._keys_by_workload[group.workload_key]
+
+    def _update_job(self, key: str) -> bool:
+        """Update the job of a group that has pods of ours; return whether that could alter a decision."""
+        job, group = self._ledger.jobs.get(key), self._groups.get(key)
+        if job is None or group is None or not (job.members or job.has_group):
+            return False
+        if job.has_group and job.uid != group.metadata.uid:  # deleted and created again
+            self._forget(job)
+            if not job.members:
+                return True
+        old, queue = job.native, self._queue_of(group, job)
+        status = status_of(group) if old is None else job.group.status
+        previous = job.group
+        job.observe(as_pod_group(group, queue, status), group)
+        job.priority = self._priority_of(job)
+        same_annotations = old is not None and old.metadata.annotations == group.metadata.annotations
+        if same_annotations and job.group.spec == previous.spec:
+            return False
+        if old is None:
+            self._ledger.set_phase(job, status.phase)
+        self._ledger.set_queue(job, self._ledger.get_or_create_queue(job.queue_name(self._default_queue)))
+        return True
+
+    def _queue_of(self, group: NativePodGroup, job: JobInfo) -> str:
+        """Return the queue that the group names, else its Workload, else the first pod by name that names one."""
+        workload = self._workloads.get(group.workload_key)
+        own = (group.metadata,) if workload is None else (group.metadata, workload.metadata)
+        if queue := named_queue(own):
+            return queue
+        pods = sorted(job.members.values(), key=lambda task: task.name)
+        return named_queue(task.pod.metadata for task in pods)
+
+
+def condition_patch(job: JobInfo, timestamp: str) -> Patch | None:
+    """Return the write of the group's condition PodGroupInitiallyScheduled; None if it is up to date.
+
+    Once True it stays True, as Kubernetes defines it.
+    """
+    before = _current(job, INITIALLY_SCHEDULED)
+    if before is not None and before.status == "True":
+        return None
+    if job.status.phase in _SCHEDULED_PHASES:
+        return _patch(job, INITIALLY_SCHEDULED, ("True", REASON_SCHEDULED, ""), timestamp)
+    newest = job.status.conditions[-1] if job.status.conditions else None
+    if newest is None or newest.type != UNSCHEDULABLE:
+        return None
+    return _patch(job, INITIALLY_SCHEDULED, ("False", REASON_UNSCHEDULABLE, newest.message), timestamp)
+
+
+def disruption_patch(job: JobInfo, message: str, timestamp: str) -> Patch | None:
+    """Return the write of the condition DisruptionTarget of a group that is evicted as a whole."""
+    return _patch(job, DISRUPTION_TARGET, ("True", REASON_PREEMPTION, message), timestamp)
+
+
+def _conditions(job: JobInfo) -> tuple[StatusCondition, ...]:
+    """Return the conditions of a job's native group, as last written or observed."""
+    if job.conditions_in_flight is not None:
+        return job.conditions_in_flight
+    return () if job.native is None else job.native.status.conditions
+
+
+def _current(job: JobInfo, type_: str) -> StatusCondition | None:
+    return next((entry for entry in _conditions(job) if entry.type == type_), None)
+
+
+def _patch(job: JobInfo, type_: str, values: tuple[str, str, str], timestamp: str) -> Patch | None:
+    """Return a patch that sets status, reason and message of a condition; it merges conditions by type."""
+    native, before = job.native, _current(job, type_)
+    assert native is not None
+    status, reason, message = values
+    if before is not None and (before.status, before.reason, before.message) == values:
+        return None
+    is_same_status = before is not None and before.status == status
+    new = StatusCondition(
+        type=type_,
+        status=status,
+        observed_generation=native.metadata.generation,
+        last_transition_time=before.last_transition_time if before is not None and is_same_status else timestamp,
+        reason=reason,
+        message=message,
+    )
+    job.conditions_in_flight = (*(entry for entry in _conditions(job) if entry.type != type_), new)
+    written = {"message": "", **msgspec.to_builtins(new)}  # a condition without message is invalid
+    return Patch.of(
+        kinds.NATIVE_POD_GROUP.resource,
+        native,
+        {"status": {"conditions": [written]}},
+        subresource="status",
+        type=PatchType.STRATEGIC,
+    )
