@@ -50,6 +50,7 @@ from volcanoio.localcluster.controllers.daemonsets import DaemonSetController
 from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
 from volcanoio.localcluster.controllers.disruption import BudgetController
 from volcanoio.localcluster.controllers.endpoints.controller import EndpointsController
+from volcanoio.localcluster.controllers.groupprotection import GroupProtectionController
 from volcanoio.localcluster.controllers.jobs.controller import JobController
 from volcanoio.localcluster.controllers.nodelifecycle import NodeHealthController
 from volcanoio.localcluster.controllers.objects import REPLICATION_CONTROLLER
@@ -406,4 +407,5 @@ def all_controllers() -> tuple[ClusterController, ...]:
         NodeHealthController(),
         TaintEvictionController(),
         PodCollector(),
+        GroupProtectionController(),
     )

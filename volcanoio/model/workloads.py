@@ -68,6 +68,8 @@ REASON_SCHEDULED, REASON_UNSCHEDULABLE = "Scheduled", "Unschedulable"
 """Reasons of INITIALLY_SCHEDULED: of True, and of False."""
 REASON_PREEMPTION = "PreemptionByScheduler"
 """Reason of DISRUPTION_TARGET."""
+PROTECTION = "scheduling.k8s.io/podgroup-protection"
+"""Finalizer of native groups: they are deleted once no unfinished pod is in them."""
 
 
 class GangPolicy(Model):

@@ -55,6 +55,9 @@ async def test_classic_discovery_lists_groups_and_resources() -> None:
     assert (await fetch(discovery, get("/api")))["versions"] == ["v1"]
     groups = {group["name"]: group for group in (await fetch(discovery, get("/apis")))["groups"]}
     assert groups["example.com"]["preferredVersion"] == {"groupVersion": "example.com/v1beta1", "version": "v1beta1"}
+    scheduling = groups["scheduling.k8s.io"]
+    assert [one["version"] for one in scheduling["versions"]] == ["v1", "v1beta1"]
+    assert scheduling["preferredVersion"]["version"] == "v1"
     core = {row["name"]: row for row in (await fetch(discovery, get("/api/v1")))["resources"]}
     assert core["pods"]["shortNames"] == ["po"]
     assert core["pods"]["categories"] == ["all"]

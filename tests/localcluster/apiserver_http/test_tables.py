@@ -259,3 +259,25 @@ def test_ages_of_missing_and_invalid_times() -> None:
     assert since(None, NOW) == "<unknown>"
     assert since("yesterday", NOW) == "<invalid>"
     assert since("2026-01-01T12:00:00.500000Z", NOW) == "0s"
+
+
+def test_native_groups_show_their_policy_workload_and_conditions() -> None:
+    def group(*conditions: tuple[str, str, str], **spec: Any) -> dict[str, Any]:
+        listed = [dict(zip(("type", "status", "reason"), one, strict=True)) for one in conditions]
+        return {"metadata": meta("g"), "spec": spec, "status": {"conditions": listed}}
+
+    gang: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    done = ("PodGroupInitiallyScheduled", "True", "Scheduled")
+    found = rows(
+        "podgroups.scheduling.k8s.io",
+        group(**gang, workloadRef={"workloadName": "w", "templateName": "t"}),
+        group(("PodGroupInitiallyScheduled", "False", "Unschedulable"), **gang),
+        group(done, schedulingPolicy={"basic": {}}),
+        group(done, ("DisruptionTarget", "True", "PreemptionByScheduler"), **gang),
+    )
+    assert found == [
+        ["g", "Gang", "w", "Pending", "30s"],
+        ["g", "Gang", "<none>", "Unschedulable", "30s"],
+        ["g", "Basic", "<none>", "Scheduled", "30s"],
+        ["g", "Gang", "<none>", "PreemptionByScheduler", "30s"],
+    ]

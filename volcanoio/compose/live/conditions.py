@@ -95,7 +95,7 @@ async def _groups(client: Client, namespace: str) -> dict[str, PodGroup]:
 def _group(groups: Mapping[str, PodGroup], namespace: str, kind: str, name: str) -> str | None:
     """Return the job key of a Job's or PodGroup's name."""
     for key, group in groups.items() if kind != "podgroup" else ():
-        if name in job_owners(group):
+        if name in job_owners(key, group):
             return key
     keys = (f"{namespace}/{name}", native_key(namespace, name)) if kind != "job" else ()
     return next((key for key in keys if key in groups), None)

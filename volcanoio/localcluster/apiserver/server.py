@@ -51,7 +51,7 @@ from volcanoio.localcluster.apiserver.registry.deleter import Deleter
 from volcanoio.localcluster.apiserver.registry.dispatch import Dispatcher
 from volcanoio.localcluster.apiserver.registry.events import EventsRoute
 from volcanoio.localcluster.apiserver.registry.kinds.cluster import NAME_LABEL, SYSTEM_NAMESPACES
-from volcanoio.localcluster.apiserver.registry.kinds.priorities import SYSTEM_CLASSES, system_class
+from volcanoio.localcluster.apiserver.registry.kinds.scheduling import SYSTEM_CLASSES, system_class
 from volcanoio.localcluster.apiserver.registry.reader import Reader
 from volcanoio.localcluster.apiserver.registry.views import TableView
 from volcanoio.localcluster.apiserver.storage.persistence import Journal

@@ -72,7 +72,16 @@ def pod_spec_errors(spec: Manifest, path: str) -> list[FieldError]:
         errors += spread_errors(constraints, f"{path}.topologySpreadConstraints")
     if gates := spec.get("schedulingGates"):
         errors += _gate_errors(gates, f"{path}.schedulingGates")
+    if isinstance(group := spec.get("schedulingGroup"), dict):
+        errors += _group_errors(group.get("podGroupName"), f"{path}.schedulingGroup.podGroupName")
     return errors
+
+
+def _group_errors(name: Any, path: str) -> list[FieldError]:
+    """Return the error of the name of a pod's native PodGroup."""
+    if name is None:
+        return [invalid(path, None, "must specify one of: `podGroupName`")]
+    return [invalid(path, name, rule)] if (rule := subdomain_rule(str(name))) else []
 
 
 def _container_list_errors(spec: Manifest, path: str, volumes: set[str]) -> list[FieldError]:

@@ -15,7 +15,7 @@ import msgspec
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.nominations import EvictionRecord
-from volcanoio.engine.scheduling.cluster.pod_fields import group_name_of, native_key
+from volcanoio.engine.scheduling.cluster.pod_fields import group_name_of, is_native, native_key
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.codes import Stage
@@ -214,7 +214,7 @@ def _job(ledger: Ledger, kind: str, name: str, namespace: str) -> Generator[None
     """Return the scheduler's job of a Job or PodGroup of that name; None if there is none."""
     if kind != "podgroup":
         for number, job in enumerate(ledger.jobs.values(), start=1):
-            if job.namespace == namespace and name in job_owners(job.group):
+            if job.namespace == namespace and name in job_owners(job.key, job.group):
                 return job
             if not number % JOBS_PER_STEP:
                 yield
@@ -229,16 +229,16 @@ def _foreign_group(state: ClusterState, kind: str, name: str, namespace: str) ->
         return key
     if kind != "podgroup":
         for number, (key, group) in enumerate(state.foreign_groups.items(), start=1):
-            if group is not None and key.startswith(f"{namespace}/") and name in job_owners(group):
+            if group is not None and key.startswith(f"{namespace}/") and name in job_owners(key, group):
                 return key
             if not number % JOBS_PER_STEP:
                 yield
     return ""
 
 
-def job_owners(group: PodGroup) -> list[str]:
-    """Return the names of a PodGroup's Jobs: Volcano's, and Kubernetes' own."""
-    return [*kinds.owner_names(kinds.JOB, group.metadata), *kinds.owner_names(kinds.KUBERNETES_JOB, group.metadata)]
+def job_owners(key: str, group: PodGroup) -> list[str]:
+    """Return the names of the Jobs of a PodGroup: Volcano's, or for a native group Kubernetes' own."""
+    return kinds.owner_names(kinds.KUBERNETES_JOB if is_native(key) else kinds.JOB, group.metadata)
 
 
 def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> Generator[None, None, str]:
@@ -247,7 +247,7 @@ def _unknown(ledger: Ledger, kind: str, name: str, namespace: str) -> Generator[
         if len(alike) >= MAX_ALIKE:
             break
         if job.has_group and job.namespace == namespace:
-            own = (group_name_of(job.key), *job_owners(job.group))
+            own = (group_name_of(job.key), *job_owners(job.key, job.group))
             alike.update(each for each in own if each[:1] == name[:1])
         if not number % JOBS_PER_STEP:
             yield
@@ -361,7 +361,7 @@ def about_evictions(state: ClusterState, kind: str, name: str, namespace: str) -
 def _is_of_job(state: ClusterState, record: EvictionRecord, job: str, namespace: str) -> bool:
     """Return whether the PodGroup of a victim is a Job's, or has the name of one: the Job may be gone."""
     group = state.ledger.jobs.get(record.job)
-    if group is not None and group.namespace == namespace and job in job_owners(group.group):
+    if group is not None and group.namespace == namespace and job in job_owners(group.key, group.group):
         return True
     return record.job.startswith(f"{namespace}/{job}-") and len(record.job) == len(f"{namespace}/{job}-") + _UID_LENGTH
 

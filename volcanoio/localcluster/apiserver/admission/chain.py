@@ -20,7 +20,13 @@ from volcanoio.localcluster.apiserver.admission.storage import (
     protect_volume,
     set_default_class,
 )
-from volcanoio.localcluster.apiserver.registry.kinds.priorities import check_default, resolve_priority
+from volcanoio.localcluster.apiserver.registry.kinds.scheduling import (
+    check_default,
+    check_workload,
+    protect_group,
+    resolve_group_priority,
+    resolve_priority,
+)
 from volcanoio.model.base import Manifest
 
 if TYPE_CHECKING:
@@ -60,16 +66,33 @@ def _check_class(one: Manifest, old: Manifest | None, namespace: str, core: Core
     check_default(one, core)
 
 
+def _protect_group(group: Manifest, namespace: str, core: Core) -> None:
+    del namespace, core
+    protect_group(group)
+
+
+def _resolve_group(group: Manifest, namespace: str, core: Core) -> None:
+    del namespace
+    resolve_group_priority(group, core)
+
+
+def _check_group(group: Manifest, old: Manifest | None, namespace: str, core: Core) -> None:
+    if old is None:
+        check_workload(group, namespace, core)
+
+
 ON_CREATE: Final[dict[str, tuple[Mutation, ...]]] = {
     "pods": (_limit_pod, set_service_account, apply_runtime_class, _resolve, add_default_tolerations),
     "persistentvolumeclaims": (protect_claim, set_default_class),
     "persistentvolumes": (protect_volume,),
+    "podgroups.scheduling.k8s.io": (_resolve_group, _protect_group),
 }
 """Mutations by `plural.group`."""
 
 CHECKS: Final[dict[str, Check]] = {
     "pods": _check_pod,
     "persistentvolumeclaims": _check_claim,
+    "podgroups.scheduling.k8s.io": _check_group,
     "priorityclasses.scheduling.k8s.io": _check_class,
 }
 """Checks by `plural.group`, for creates and updates of objects, not of their subresources."""

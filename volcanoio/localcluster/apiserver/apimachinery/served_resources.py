@@ -66,6 +66,10 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
     ),
     ("policy", "v1"): (_Row("PodDisruptionBudget", "poddisruptionbudgets", "pdb", "status"),),
     ("scheduling.k8s.io", "v1"): (_Row("PriorityClass", "priorityclasses", "pc", scope="cluster"),),
+    ("scheduling.k8s.io", "v1beta1"): (
+        _Row("PodGroup", "podgroups", "", "status"),
+        _Row("Workload", "workloads"),
+    ),
     ("coordination.k8s.io", "v1"): (_Row("Lease", "leases"),),
     ("certificates.k8s.io", "v1"): (
         _Row("CertificateSigningRequest", "certificatesigningrequests", "csr", "status", "cluster"),

@@ -20,12 +20,50 @@ TARGET = Path(__file__).parents[1] / "data" / "field_ownership.json"
 _SCALARS = frozenset({"str", "int", "float", "bool", "quantity", "intorstring", "any"})
 
 
+NEWER: dict[str, dict[str, Any]] = {
+    "lists": {
+        "V1beta1PodGroupSpec": {"resourceClaims": "map name"},
+        "V1beta1PodGroupStatus": {"conditions": "map type", "resourceClaimStatuses": "map name"},
+        "V1beta1PodGroupTemplate": {"resourceClaims": "map name"},
+        "V1beta1WorkloadSpec": {"podGroupTemplates": "map name"},
+    },
+    "keys": {
+        "V1beta1PodGroupResourceClaim": {"name": ""},
+        "V1beta1PodGroupResourceClaimStatus": {"name": ""},
+        "V1beta1PodGroupTemplate": {"name": ""},
+    },
+    "present": {
+        "V1beta1GangSchedulingPolicy": {"minCount": 0},
+        "V1beta1PodGroup": {"metadata": {}, "spec": {}, "status": {}},
+        "V1beta1PodGroupResourceClaim": {"name": ""},
+        "V1beta1PodGroupResourceClaimStatus": {"name": ""},
+        "V1beta1PodGroupSpec": {"schedulingPolicy": {}},
+        "V1beta1PodGroupTemplate": {"name": "", "schedulingPolicy": {}},
+        "V1beta1TopologyConstraint": {"key": ""},
+        "V1beta1TypedLocalObjectReference": {"kind": "", "name": ""},
+        "V1beta1Workload": {"metadata": {}, "spec": {}},
+        "V1beta1WorkloadReference": {"templateName": "", "workloadName": ""},
+    },
+    "omitted": {
+        "V1beta1PodGroupSchedulingConstraints": ["topology"],
+        "V1beta1PodGroupSpec": ["priorityClassName", "resourceClaims"],
+        "V1beta1PodGroupStatus": ["conditions", "resourceClaimStatuses"],
+        "V1beta1PodGroupTemplate": ["priorityClassName", "resourceClaims"],
+        "V1beta1TypedLocalObjectReference": ["apiGroup"],
+    },
+}
+"""What `table` would return for the types of Kubernetes 1.37 that are listed in `generate_types.NEWER`."""
+
+
 def main() -> None:
     """Write the table."""
     schemas: dict[str, Any] = {}
     for path in sorted(Path(sys.argv[1]).iterdir()):
         schemas |= msgspec.json.decode(path.read_bytes()).get("components", {}).get("schemas", {})
-    TARGET.write_bytes(msgspec.json.format(msgspec.json.encode(table(schemas), order="sorted"), indent=1) + b"\n")
+    found = table(schemas)
+    for section, types in NEWER.items():
+        found[section] |= types
+    TARGET.write_bytes(msgspec.json.format(msgspec.json.encode(found, order="sorted"), indent=1) + b"\n")
 
 
 def table(schemas: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.printing import pods
 from volcanoio.model.printing.ages import UNKNOWN, since
 from volcanoio.model.printing.pods import NONE
+from volcanoio.model.workloads import DISRUPTION_TARGET, INITIALLY_SCHEDULED
 
 Row: TypeAlias = list[Any]
 UNSET = "<unset>"
@@ -196,6 +197,19 @@ def _priority_class(obj: Manifest, now: datetime) -> Row:
     return [name_of(obj), obj.get("value", 0), bool(obj.get("globalDefault")), age_of(obj, now), policy]
 
 
+def _pod_group(obj: Manifest, now: datetime) -> Row:
+    spec = obj.get("spec") or {}
+    policy = "Gang" if (spec.get("schedulingPolicy") or {}).get("gang") is not None else "Basic"
+    workload = (spec.get("workloadRef") or {}).get("workloadName", NONE)
+    conditions = {one.get("type"): one for one in (obj.get("status") or {}).get("conditions") or ()}
+    status = "Pending"
+    if (scheduled := conditions.get(INITIALLY_SCHEDULED)) is not None:
+        status = "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+    if (disrupted := conditions.get(DISRUPTION_TARGET)) is not None:
+        status = disrupted.get("reason", "")
+    return [name_of(obj), policy, workload, status, age_of(obj, now)]
+
+
 def _lease(obj: Manifest, now: datetime) -> Row:
     return [name_of(obj), (obj.get("spec") or {}).get("holderIdentity", ""), age_of(obj, now)]
 
@@ -241,6 +255,7 @@ PRINTERS: dict[str, Printer] = {
         ),
         _priority_class,
     ),
+    "podgroups.scheduling.k8s.io": Printer(column_list("Name,Policy,Workload,Status,Age"), _pod_group),
     "leases.coordination.k8s.io": Printer(column_list("Name,Holder,Age"), _lease),
 }
 """Printers by `plural.group`."""

@@ -17,7 +17,7 @@ from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.crds import CLEANUP
 from volcanoio.localcluster.apiserver.crds import NAME as DEFINITIONS
 from volcanoio.localcluster.apiserver.registry.kinds.cluster import PROTECTED_NAMESPACES
-from volcanoio.localcluster.apiserver.registry.kinds.priorities import SYSTEM_CLASSES
+from volcanoio.localcluster.apiserver.registry.kinds.scheduling import SYSTEM_CLASSES
 from volcanoio.localcluster.apiserver.registry.kinds.strategy import ORPHANING, UNCOLLECTED
 from volcanoio.localcluster.apiserver.registry.options import DeleteOptions, Propagation
 from volcanoio.model.base import Manifest

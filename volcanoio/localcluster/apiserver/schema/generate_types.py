@@ -1,5 +1,7 @@
 """Writes data/builtin_types.json: fields of the built-in kinds, from the installed kubernetes_asyncio models.
 
+Kinds of Kubernetes 1.37 that those models do not have yet are listed in `NEWER`.
+
 Run it after a new version of kubernetes_asyncio: `python -m volcanoio.localcluster.apiserver.schema.generate_types`. It
 is a command so that the server need not import those models (0.5 s).
 """
@@ -32,6 +34,76 @@ _OPEN = {"V1JSONSchemaProps"}
 """Recursive types, taken as any object."""
 
 
+NEWER: dict[str, dict[str, str]] = {
+    "V1beta1PodGroup": {
+        "apiVersion": "str",
+        "kind": "str",
+        "metadata": "V1ObjectMeta",
+        "spec": "V1beta1PodGroupSpec",
+        "status": "V1beta1PodGroupStatus",
+    },
+    "V1beta1PodGroupSpec": {
+        "disruptionMode": "V1beta1DisruptionMode",
+        "priority": "int",
+        "priorityClassName": "str",
+        "resourceClaims": "list[V1beta1PodGroupResourceClaim]",
+        "schedulingConstraints": "V1beta1PodGroupSchedulingConstraints",
+        "schedulingPolicy": "V1beta1PodGroupSchedulingPolicy",
+        "workloadRef": "V1beta1WorkloadReference",
+    },
+    "V1beta1PodGroupStatus": {
+        "conditions": "list[V1Condition]",
+        "resourceClaimStatuses": "list[V1beta1PodGroupResourceClaimStatus]",
+    },
+    "V1beta1DisruptionMode": {"all": "any", "single": "any"},
+    "V1beta1PodGroupResourceClaim": {"name": "str", "resourceClaimName": "str", "resourceClaimTemplateName": "str"},
+    "V1beta1PodGroupResourceClaimStatus": {"name": "str", "resourceClaimName": "str"},
+    "V1beta1PodGroupSchedulingConstraints": {"topology": "list[V1beta1TopologyConstraint]"},
+    "V1beta1TopologyConstraint": {"key": "str"},
+    "V1beta1PodGroupSchedulingPolicy": {"basic": "any", "gang": "V1beta1GangSchedulingPolicy"},
+    "V1beta1GangSchedulingPolicy": {"minCount": "int"},
+    "V1beta1WorkloadReference": {"templateName": "str", "workloadName": "str"},
+    "V1beta1Workload": {
+        "apiVersion": "str",
+        "kind": "str",
+        "metadata": "V1ObjectMeta",
+        "spec": "V1beta1WorkloadSpec",
+    },
+    "V1beta1WorkloadSpec": {
+        "controllerRef": "V1beta1TypedLocalObjectReference",
+        "podGroupTemplates": "list[V1beta1PodGroupTemplate]",
+    },
+    "V1beta1TypedLocalObjectReference": {"apiGroup": "str", "kind": "str", "name": "str"},
+    "V1beta1PodGroupTemplate": {
+        "disruptionMode": "V1beta1DisruptionMode",
+        "name": "str",
+        "priority": "int",
+        "priorityClassName": "str",
+        "resourceClaims": "list[V1beta1PodGroupResourceClaim]",
+        "schedulingConstraints": "V1beta1PodGroupSchedulingConstraints",
+        "schedulingPolicy": "V1beta1PodGroupSchedulingPolicy",
+    },
+}
+"""Types → field → type. Source: Kubernetes API reference, scheduling.k8s.io/v1beta1 of 1.37."""
+NEWER_REQUIRED: dict[str, list[str]] = {
+    "V1beta1PodGroup": ["spec"],
+    "V1beta1PodGroupSpec": ["schedulingPolicy"],
+    "V1beta1PodGroupResourceClaim": ["name"],
+    "V1beta1PodGroupResourceClaimStatus": ["name"],
+    "V1beta1TopologyConstraint": ["key"],
+    "V1beta1GangSchedulingPolicy": ["minCount"],
+    "V1beta1WorkloadReference": ["workloadName", "templateName"],
+    "V1beta1Workload": ["spec"],
+    "V1beta1TypedLocalObjectReference": ["kind", "name"],
+    "V1beta1PodGroupTemplate": ["name", "schedulingPolicy"],
+}
+"""Their required fields."""
+NEWER_RESOURCES: dict[str, str] = {
+    "podgroups.scheduling.k8s.io": "V1beta1PodGroup",
+    "workloads.scheduling.k8s.io": "V1beta1Workload",
+}
+
+
 def main() -> None:
     """Write the table."""
     TARGET.write_bytes(msgspec.json.format(msgspec.json.encode(table(), order="sorted"), indent=1) + b"\n")
@@ -44,8 +116,8 @@ def table() -> dict[str, Any]:
     """
     models = import_module("kubernetes_asyncio.client.models")
     resources = {one.name: name for one in BUILTINS if (name := _model_name(models, one)) is not None}
-    types: dict[str, dict[str, str]] = {}
-    required: dict[str, list[str]] = {}
+    types: dict[str, dict[str, str]] = dict(NEWER)
+    required: dict[str, list[str]] = dict(NEWER_REQUIRED)
     todo = [*resources.values(), "V1Scale", "V1DeleteOptions", "V1Eviction"]
     while todo:
         name = todo.pop()
@@ -56,6 +128,7 @@ def table() -> dict[str, Any]:
         types[name] = {field: _type(field, type_) for field, type_ in fields.items()}
         required[name] = [field for key, field in model.attribute_map.items() if _is_required(model, key)]
         todo += [found for type_ in types[name].values() for found in re.findall(r"\b[A-Z]\w+", type_)]
+    resources |= NEWER_RESOURCES
     return {"resources": resources, "types": types, "required": {name: some for name, some in required.items() if some}}
 
 

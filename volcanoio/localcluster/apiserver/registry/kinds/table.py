@@ -16,8 +16,8 @@ from volcanoio.localcluster.apiserver.registry.kinds.networking import (
 )
 from volcanoio.localcluster.apiserver.registry.kinds.pods import PODS
 from volcanoio.localcluster.apiserver.registry.kinds.policies import LIMIT_RANGES, QUOTAS
-from volcanoio.localcluster.apiserver.registry.kinds.priorities import PRIORITY_CLASSES
 from volcanoio.localcluster.apiserver.registry.kinds.rbac import RBAC
+from volcanoio.localcluster.apiserver.registry.kinds.scheduling import NATIVE_GROUPS, PRIORITY_CLASSES
 from volcanoio.localcluster.apiserver.registry.kinds.services import SERVICES
 from volcanoio.localcluster.apiserver.registry.kinds.storage import CLAIMS, STORAGE_CLASSES, VOLUMES
 from volcanoio.localcluster.apiserver.registry.kinds.strategy import IDLE, Strategy
@@ -50,6 +50,7 @@ STRATEGIES: dict[str, Strategy] = {
     "runtimeclasses.node.k8s.io": RUNTIME_CLASSES,
     **RBAC,
     **WORKLOADS,
+    **NATIVE_GROUPS,
     **IDLE,
     **WEBHOOKS,
 }
