@@ -102,6 +102,7 @@ def admission_rights(_registry: Registry) -> Rights:
             (
                 Rule(_SCHEDULING, ("queues",), _WATCH),
                 Rule(_SCHEDULING, ("podgroups",), ("get", "list")),  # of pods; of a queue that is deleted
+                Rule("scheduling.k8s.io", ("podgroups", "workloads"), ("get", "list")),  # native groups of pods
                 Rule("flow.volcano.sh", ("jobtemplates",), ("get", "list")),  # queues of a JobFlow's jobs
                 Rule("", ("namespaces",), ("get",)),  # the default queue of PodGroups
                 Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),  # rights to use queues

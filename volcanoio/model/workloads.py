@@ -6,10 +6,12 @@ is called a native group, because Volcano's has the same name. PodMetrics (metri
 metrics-server) can be listed but not watched.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from volcanoio.model.base import ApiObject, Model, StatusCondition
 from volcanoio.model.core import ResourceList
+from volcanoio.model.names import QUEUE_NAME_ANNOTATION
 
 
 class ReplicaSpec(Model):
@@ -157,3 +159,12 @@ class NativePodGroup(ApiObject):
 
 class Workload(ApiObject):
     """scheduling.k8s.io Workload: templates of native groups. Only its metadata is read."""
+
+
+def named_queue(objects: Iterable[ApiObject]) -> str:
+    """Return the queue that the first of some objects names in an annotation or label, "" if none does."""
+    for obj in objects:
+        meta = obj.metadata
+        if queue := meta.annotations.get(QUEUE_NAME_ANNOTATION) or meta.labels.get(QUEUE_NAME_ANNOTATION, ""):
+            return queue
+    return ""

@@ -253,9 +253,9 @@ EVERY = ["old-0", "old-1", "xold-0", "xold-1"]
         name="reclaim takes a whole group of a queue that deserves nothing",
         cluster=[
             node("n1", cpu="4"),
-            queue("greedy"),
+            queue("rich"),
             queue("poor", deserved={"cpu": "2"}),
-            native("old", 4, meta={"annotations": {QUEUE: "greedy"}}, **ALL),
+            native("old", 4, meta={"annotations": {QUEUE: "rich"}}, **ALL),
             *placed("old", 4),
             native("new", 1, meta={"annotations": {QUEUE: "poor"}}),
             *members("new", 1),
@@ -267,9 +267,9 @@ EVERY = ["old-0", "old-1", "xold-0", "xold-1"]
         name="reclaim takes a whole group, or nothing where its queue would fall below its share",
         cluster=[
             node("n1", cpu="4"),
-            queue("greedy", deserved={"cpu": "2"}),
+            queue("rich", deserved={"cpu": "2"}),
             queue("poor", deserved={"cpu": "2"}),
-            native("old", 4, meta={"annotations": {QUEUE: "greedy"}}, **ALL),
+            native("old", 4, meta={"annotations": {QUEUE: "rich"}}, **ALL),
             *placed("old", 4),
             native("new", 1, meta={"annotations": {QUEUE: "poor"}}),
             *members("new", 1),

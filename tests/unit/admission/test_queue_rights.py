@@ -26,6 +26,7 @@ from volcanoio.model.core import Namespace
 from volcanoio.model.flow import JobTemplate
 from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec, Queue
+from volcanoio.model.workloads import NativeGroupSpec, NativePodGroup, Workload, WorkloadReference
 
 ALICE = User(username="alice", groups=("users",))
 CONTROLLERS = User(username="system:serviceaccount:volcano-system:volcano-controllers")
@@ -292,3 +293,35 @@ def test_a_flow_of_many_templates_lists_them() -> None:
         Read(kinds.NAMESPACE, "ns"),
         Read(kinds.JOB_TEMPLATE, "", "ns"),
     )
+
+
+def native_pod(**annotations: str) -> Manifest:
+    return {"metadata": {"annotations": annotations}, "spec": {"schedulingGroup": {"podGroupName": "g"}}}
+
+
+NAMED = {"scheduling.volcano.sh/queue-name": "fast"}
+IN_ANNOTATION = "metadata.annotations[scheduling.volcano.sh/queue-name]"
+
+
+@pytest.mark.parametrize("kind", [kinds.NATIVE_POD_GROUP, kinds.WORKLOAD])
+def test_a_native_group_uses_the_queue_that_it_comes_to_name(kind: Kind) -> None:
+    named: Manifest = {"metadata": {"annotations": NAMED, "labels": NAMED}}
+    in_label = QueueUse("metadata.labels[scheduling.volcano.sh/queue-name]", "fast")
+    assert uses(kind, named) == [QueueUse(IN_ANNOTATION, "fast"), in_label]
+    assert uses(kind, named, {"metadata": {"annotations": NAMED}}) == [in_label]
+    assert uses(kind, named, named) == uses(kind, {"metadata": {}}) == []
+
+
+def test_a_pod_in_a_native_group_uses_its_queue() -> None:
+    group = NativePodGroup(metadata=ObjectMeta(name="g", namespace="ns", labels=NAMED))
+    reference = WorkloadReference(workload_name="w", template_name="t")
+    of_workload = NativePodGroup(
+        metadata=ObjectMeta(name="g", namespace="ns"), spec=NativeGroupSpec(workload_ref=reference)
+    )
+    workload = Workload(metadata=ObjectMeta(name="w", namespace="ns", annotations={**NAMED}))
+    asked = request(kinds.POD, native_pod())
+    for stored in ((group,), (of_workload, workload)):
+        assert used_queues(asked, Stored(*stored)) == [QueueUse("spec.schedulingGroup", "fast")]
+    assert used_queues(asked, Stored(of_workload)) == [QueueUse(IN_ANNOTATION, "default")]
+    assert used_queues(request(kinds.POD, native_pod(**NAMED)), Stored()) == [QueueUse(IN_ANNOTATION, "fast")]
+    assert reads_for_rights(asked)[-2:] == (Read(kinds.NATIVE_POD_GROUP, "g", "ns"), Read(kinds.WORKLOAD, "", "ns"))

@@ -320,7 +320,7 @@ def test_paths_are_volcanos() -> None:
     assert set(DEFAULT_PATHS) == {
         "/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/podgroups/validate", "/queues/mutate",
         "/queues/validate", "/pods/mutate", "/pods/validate", "/hypernodes/validate", "/jobflows/validate",
-        "/cronjobs/validate",
+        "/cronjobs/validate", "/nativegroups/validate",
     }  # fmt: skip
     with pytest.raises(PathError, match='there is no path /jobs/validat; did you mean "/jobs/validate"'):
         parse_paths("/jobs/validat")

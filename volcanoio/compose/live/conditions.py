@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import cast
 
-from volcanoio.engine.scheduling.cluster.native_groups import as_pod_group, named_queue, status_of
+from volcanoio.engine.scheduling.cluster.native_groups import as_pod_group, status_of
 from volcanoio.engine.scheduling.cluster.pod_fields import job_key, native_key
 from volcanoio.engine.scheduling.diagnosis import codes
 from volcanoio.engine.scheduling.diagnosis.answers import (
@@ -32,7 +32,7 @@ from volcanoio.model import kinds
 from volcanoio.model.batch import FINISHED_PHASES, Job, JobPhase
 from volcanoio.model.core import Event, Pod
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
-from volcanoio.model.workloads import NativePodGroup
+from volcanoio.model.workloads import NativePodGroup, named_queue
 
 _OWN = re.compile(r"[(;] ?([A-Z][A-Za-z]+): ")
 """Our sentence in a condition: the code, and what it means."""
@@ -87,7 +87,7 @@ async def _groups(client: Client, namespace: str) -> dict[str, PodGroup]:
     except (Forbidden, NotFound):  # not every Kubernetes serves them
         return groups
     for native in natives:
-        group = as_pod_group(native, named_queue((native.metadata,)), status_of(native))
+        group = as_pod_group(native, named_queue((native,)), status_of(native))
         groups[native_key(namespace, native.metadata.name)] = group
     return groups
 

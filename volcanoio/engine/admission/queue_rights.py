@@ -1,5 +1,7 @@
 """Rights to queues: who may name a restricted queue in a Job, CronJob, JobTemplate, JobFlow, PodGroup or pod.
 
+Native PodGroups and their Workloads (scheduling.k8s.io) name a queue in an annotation or label.
+
 A queue with the label `volcanoio.dev/restricted: "true"` is restricted, and with it all queues below. Its users need
 the RBAC verb `use` on it (resource `queues.scheduling.volcano.sh`). The right is checked where a user writes the
 queue's name: what controllers create from a CronJob, JobFlow, Job or pod was checked with that object. No name means
@@ -27,6 +29,7 @@ from volcanoio.model.flow import JobFlow, JobTemplate
 from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import PodGroup, Queue
 from volcanoio.model.validation.dns_names import subdomain_rule
+from volcanoio.model.workloads import NativePodGroup, named_queue
 
 USE, UPDATE = "use", "update"
 """RBAC verbs: to name a queue in an object, and to open or close it."""
@@ -35,7 +38,11 @@ _JOB_OWNERS = tuple((kind.api_version, kind.kind) for kind in (kinds.CRON_JOB, k
 
 _FEW = 8
 """Templates that are read one by one; more are listed with all others of their namespace."""
-_NAMING = (kinds.JOB, kinds.CRON_JOB, kinds.JOB_TEMPLATE, kinds.JOB_FLOW, kinds.POD_GROUP, kinds.POD, kinds.COMMAND)
+_NATIVE = (kinds.NATIVE_POD_GROUP.resource, kinds.WORKLOAD.resource)
+_NAMING = (
+    kinds.JOB, kinds.CRON_JOB, kinds.JOB_TEMPLATE, kinds.JOB_FLOW, kinds.POD_GROUP, kinds.POD, kinds.COMMAND,
+    kinds.NATIVE_POD_GROUP, kinds.WORKLOAD,
+)  # fmt: skip
 _USERS_OF_QUEUES = frozenset({kind.resource for kind in _NAMING})
 
 
@@ -113,7 +120,11 @@ def reads_for_rights(request: ReviewRequest) -> tuple[Read, ...]:
         wanted = dict.fromkeys(part.name for part in flow.spec.flows if not subdomain_rule(part.name))
         one_by_one = [Read(kinds.JOB_TEMPLATE, name, request.namespace) for name in wanted]
         found += one_by_one if len(wanted) <= _FEW else [Read(kinds.JOB_TEMPLATE, "", request.namespace)]
-    if request.resource == kinds.POD.resource and not subdomain_rule(group := _group_of(request.object)):
+    if request.resource != kinds.POD.resource:
+        return tuple(found)
+    if native := _native_group_of(request.object):
+        found += [Read(kinds.NATIVE_POD_GROUP, native, request.namespace), Read(kinds.WORKLOAD, "", request.namespace)]
+    elif not subdomain_rule(group := _group_of(request.object)):
         found.append(Read(kinds.POD_GROUP, group, request.namespace))
     return tuple(found)
 
@@ -126,6 +137,8 @@ def used_queues(request: ReviewRequest, lookup: AdmissionLookup) -> list[QueueUs
         return list(_flow_uses(request, lookup))
     if request.resource == kinds.POD.resource:
         return list(_pod_uses(request, lookup))
+    if request.resource in _NATIVE:
+        return list(_native_uses(request))
     new, old = request.object or {}, request.old or {}
     spec, before = _mapping(new.get("spec")), _mapping(old.get("spec"))
     creating = request.operation is Operation.CREATE
@@ -226,6 +239,9 @@ def _pod_uses(request: ReviewRequest, lookup: AdmissionLookup) -> Iterator[Queue
     """
     if request.old is not None and _queue_fields(request.old) == _queue_fields(request.object):
         return
+    if native := _native_group_of(request.object):
+        yield _native_pod_use(request, native, lookup)
+        return
     annotations, group = _annotations(request.object), _group_of(request.object)
     joined = lookup.get(kinds.POD_GROUP, group, request.namespace) if group else None
     if isinstance(joined, PodGroup):
@@ -235,6 +251,38 @@ def _pod_uses(request: ReviewRequest, lookup: AdmissionLookup) -> Iterator[Queue
     queue = annotations.get(names.QUEUE_NAME_ANNOTATION)
     if joined is None or (queue and group.startswith(names.PODGROUP_PREFIX)):
         yield _Naming(request.namespace, lookup)(f"metadata.annotations[{names.QUEUE_NAME_ANNOTATION}]", queue)
+
+
+def _native_uses(request: ReviewRequest) -> Iterator[QueueUse]:
+    """Iterate over the queues that a native PodGroup or Workload names and did not name before."""
+    for field in ("annotations", "labels"):
+        new, old = (_named_queue(each, field) for each in (request.object, request.old))
+        if new and new != old:
+            yield QueueUse(f"metadata.{field}[{names.QUEUE_NAME_ANNOTATION}]", new)
+
+
+def _native_pod_use(request: ReviewRequest, name: str, lookup: AdmissionLookup) -> QueueUse:
+    """Return the queue of a pod in a native PodGroup: that of the group, of its Workload, or its own."""
+    group = lookup.get(kinds.NATIVE_POD_GROUP, name, request.namespace)
+    if isinstance(group, NativePodGroup):
+        workload = lookup.get(kinds.WORKLOAD, group.workload_key)
+        if queue := named_queue((group, *(() if workload is None else (workload,)))):
+            return QueueUse("spec.schedulingGroup", queue)
+    field = f"metadata.annotations[{names.QUEUE_NAME_ANNOTATION}]"
+    return QueueUse(field, _named_queue(request.object, "annotations") or names.DEFAULT_QUEUE)
+
+
+def _named_queue(manifest: Manifest | None, field: str) -> str:
+    """Return the queue that an annotation or label of an object names."""
+    named = _mapping(_mapping((manifest or {}).get("metadata")).get(field)).get(names.QUEUE_NAME_ANNOTATION)
+    return str(named or "")
+
+
+def _native_group_of(pod: Manifest | None) -> str:
+    """Return the native PodGroup of a pod, "" for a pod that has none or is in a PodGroup of Volcano."""
+    if _annotations(pod).get(names.GROUP_NAME):
+        return ""
+    return str(_mapping(_mapping((pod or {}).get("spec")).get("schedulingGroup")).get("podGroupName") or "")
 
 
 def _group_of(pod: Manifest | None) -> str:

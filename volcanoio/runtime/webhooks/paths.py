@@ -42,6 +42,12 @@ _CHANGED_JOB = (
     f"{_CHANGED_SPEC} || object.metadata.?annotations[?'{names.CREATOR}'] != "
     f"oldObject.metadata.?annotations[?'{names.CREATOR}']"
 )
+_NAMES_QUEUE = " || ".join(
+    f"object.metadata.?{field}[?'{names.QUEUE_NAME_ANNOTATION}'] != "
+    f"(oldObject == null ? optional.none() : oldObject.metadata.?{field}[?'{names.QUEUE_NAME_ANNOTATION}'])"
+    for field in ("annotations", "labels")
+)
+"""CEL: a native PodGroup or Workload is reviewed for the queue that it names."""
 _POD_ANNOTATIONS = sorted({names.GROUP_NAME, names.QUEUE_NAME_ANNOTATION, *REVIEWED_ANNOTATIONS})
 _CHANGED_POD = (
     f"oldObject == null || object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences || "
@@ -101,6 +107,7 @@ _NOUNS = {
     kinds.JOB_TEMPLATE.resource: "jobtemplate",
     kinds.POD.resource: "pod",
     kinds.POD_GROUP.resource: "podgroup",
+    kinds.NATIVE_POD_GROUP.resource: "nativegroup",
     kinds.QUEUE.resource: "queue",
     kinds.HYPER_NODE.resource: "hypernodes",
 }
@@ -117,6 +124,11 @@ PATHS: Mapping[str, WebhookPath] = {
             {"default-queue": "object.?spec.?queue.orValue('') == 'default'"},
         ),
         WebhookPath("/podgroups/validate", {kinds.POD_GROUP: _WRITE}, _CHANGED),
+        WebhookPath(
+            "/nativegroups/validate",
+            {kinds.NATIVE_POD_GROUP: _WRITE, kinds.WORKLOAD: _WRITE},
+            {"names-queue": _NAMES_QUEUE},
+        ),
         WebhookPath("/queues/mutate", {kinds.QUEUE: _CREATE}),
         WebhookPath(
             "/queues/validate",
@@ -130,8 +142,8 @@ PATHS: Mapping[str, WebhookPath] = {
         WebhookPath("/cronjobs/validate", {kinds.CRON_JOB: _WRITE}, _CHANGED),
     )
 }
-"""All webhooks. Beyond Volcano, JobTemplates, updates of PodGroups and pods, and Commands to queues are reviewed: for
-hard topologies, and for rights to queues."""
+"""All webhooks. Beyond Volcano, JobTemplates, updates of PodGroups and pods, native PodGroups, Workloads, and Commands
+to queues are reviewed: for hard topologies, and for rights to queues."""
 DEFAULT_PATHS = tuple(PATHS)
 """The paths that are served by default: all of them. Volcano's default omits some."""
 

@@ -180,7 +180,12 @@ class AdmissionReviewer:
     async def _list(self, kind: Kind, namespace: str) -> list[ApiObject]:
         """Return all objects of a kind; queues that did not change since the last review are not decoded again."""
         if kind is not kinds.QUEUE:
-            return await self._client.list(kind, namespace)
+            try:
+                return await self._client.list(kind, namespace)
+            except NotFound:
+                if kind.is_optional:  # this server does not serve the kind
+                    return []
+                raise
         response = check(await self._transport.request("GET", kind.path()))
         items = [bytes(item) for item in _LISTING.decode(response.body).items]
         known = self._decoded

@@ -5,7 +5,7 @@ has a pod of ours. The job's `group` is Volcano's PodGroup that corresponds to i
 only, and what is written to the native group are the conditions that Kubernetes defines.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -15,7 +15,7 @@ from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.pod_fields import job_key, native_key
 from volcanoio.framework.effects import Patch, PatchType
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectMeta, StatusCondition
+from volcanoio.model.base import StatusCondition
 from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Pod
 from volcanoio.model.names import QUEUE_NAME_ANNOTATION
@@ -28,19 +28,12 @@ from volcanoio.model.workloads import (
     REASON_UNSCHEDULABLE,
     NativePodGroup,
     Workload,
+    named_queue,
 )
 
 NATIVE_RESOURCES = (kinds.NATIVE_POD_GROUP.resource, kinds.WORKLOAD.resource)
 """Resources of which native groups consist."""
 _SCHEDULED_PHASES = (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED)
-
-
-def named_queue(metas: Iterable[ObjectMeta]) -> str:
-    """Return the queue that the first of some objects names in an annotation or label, "" if none does."""
-    for meta in metas:
-        if queue := meta.annotations.get(QUEUE_NAME_ANNOTATION) or meta.labels.get(QUEUE_NAME_ANNOTATION, ""):
-            return queue
-    return ""
 
 
 def as_pod_group(native: NativePodGroup, queue: str, status: PodGroupStatus) -> PodGroup:
@@ -147,7 +140,7 @@ class NativeGroups:
             return False
         if job.native is None:
             return self._update_job(job.key)
-        queue = named_queue((pod.metadata,))
+        queue = pod.metadata.annotations.get(QUEUE_NAME_ANNOTATION, "")
         return bool(queue) and queue != job.group.spec.queue and self._update_job(job.key)
 
     def written(self, group: str, obj: object) -> bool:
@@ -199,11 +192,11 @@ class NativeGroups:
     def _queue_of(self, group: NativePodGroup, job: JobInfo) -> str:
         """Return the queue that the group names, else its Workload, else the first pod by name that names one."""
         workload = self._workloads.get(group.workload_key)
-        own = (group.metadata,) if workload is None else (group.metadata, workload.metadata)
-        if queue := named_queue(own):
+        if queue := named_queue((group,) if workload is None else (group, workload)):
             return queue
         pods = sorted(job.members.values(), key=lambda task: task.name)
-        return named_queue(task.pod.metadata for task in pods)
+        named = (task.pod.metadata.annotations.get(QUEUE_NAME_ANNOTATION, "") for task in pods)
+        return next(filter(None, named), "")
 
 
 def condition_patch(job: JobInfo, timestamp: str) -> Patch | None:
