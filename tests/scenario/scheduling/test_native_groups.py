@@ -183,6 +183,45 @@ def test_placement(scenario: Scenario) -> None:
     scenario.check()
 
 
+RACK = "example.com/rack"
+TOPOLOGY = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: network-topology-aware}]
+"""
+
+
+def rack(name: str, *nodes: str) -> list[Manifest]:
+    """Return nodes with the label of a rack, and the HyperNode of the rack."""
+    listed = [{"type": "Node", "selector": {"exactMatch": {"name": each}}} for each in nodes]
+    hyper_node = {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name, "uid": f"hypernode-{name}"},
+        "spec": {"tier": 1, "tierName": RACK, "members": listed},
+    }
+    return [*(node(each, cpu="2", labels={RACK: name}) for each in nodes), hyper_node]
+
+
+def test_a_topology_constraint_is_the_tier_of_that_name() -> None:
+    """The gang waits while no rack has room for it, although the cluster has."""
+    constraint = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+    gang = [native("train", 4, **constraint), *members("train", 4)]
+    world = World(*rack("a", "a1"), *rack("b", "b1"), *gang, conf=TOPOLOGY).run(2)
+    assert world.binds == {}
+    for each in rack("b", "b1", "b2"):
+        world.put(each)
+    assert set(world.run(2).binds.values()) == {"b1", "b2"}
+
+
+def test_a_topology_constraint_without_a_tier_is_not_ignored() -> None:
+    constraint = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    world = World(*rack("a", "a1"), native("train", 1, **constraint), *members("train", 1), conf=TOPOLOGY).run(3)
+    assert world.binds == {}
+    reason = world.state.ledger.jobs[native_key("ns", "train")].attempts.reason.text
+    assert reason.startswith('its topology constraint is the node label "zone", but no HyperNode has this tierName')
+
+
 ALL: Manifest = {"disruptionMode": {"all": {}}}
 SINGLE: Manifest = {"disruptionMode": {"single": {}}}
 NEW = [native("new", 1, priority=1000), *members("new", 1)]

@@ -41,10 +41,19 @@ class Domains:
         """By job key the number of placed tasks for which `_placed_in` of the job was computed."""
 
     def are_known(self, job: JobInfo) -> bool:
-        """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits."""
-        if self.tree.problem:
-            job.attempts.explain(Reason(INVALID_HYPER_NODES, self.tree.problem, Precision.WAITING))
-        return not self.tree.problem
+        """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits.
+
+        The topology constraint of a native group must also name a tier, because Kubernetes never ignores it.
+        """
+        problem, topology = self.tree.problem, job.network_topology
+        if job.native is not None and topology is not None and topology.highest_tier_name not in self.tree.tier_names:
+            problem = problem or (
+                f'its topology constraint is the node label "{topology.highest_tier_name}", but no HyperNode has this '
+                "tierName; create HyperNodes of such a tier for the values of the label"
+            )
+        if problem:
+            job.attempts.explain(Reason(INVALID_HYPER_NODES, problem, Precision.WAITING))
+        return not problem
 
     def highest_tier(self, gang: Job | SubJob) -> int | None:
         """Return the highest tier across which a gang's tasks may be spread; None without a network topology.
