@@ -23,6 +23,7 @@ from tests.scenario.scheduling.harness import (
 from tests.scenario.scheduling.preemption_clusters import CONF, DRY_RUN, PRIORITY_CLASSES
 from volcanoio.engine.scheduling.cluster.pod_fields import native_key
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
+from volcanoio.engine.scheduling.diagnosis.answers import find, parse_target
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
 from volcanoio.model import kinds
@@ -454,3 +455,27 @@ def test_nothing_is_decided_before_watched_groups_are_listed() -> None:
     assert set(state.missing) >= {"podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"}
     world.sync()
     assert state.is_ready
+
+
+def found(world: World, text: str) -> str:
+    """Return the key of the job that a name means to `volcanoio why`, "" for none."""
+    steps = find(world.state, lambda _: None, *parse_target(text), "ns")
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            job = end.value.job
+            return "" if job is None else str(job.key)
+
+
+def test_a_native_group_is_found_by_its_name_and_that_of_its_job() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": "u", "controller": True}
+    world = World(group("both", 1), native("both", 1), *members("both", 1))
+    world.put(native("g", 1, meta={"ownerReferences": [owner]}))
+    for each in members("g", 1):
+        world.put(each)
+    assert {text: found(world, text) for text in ("g", "sweep", "job/sweep", "podgroup/g", "both")} == {
+        **dict.fromkeys(("g", "sweep", "job/sweep", "podgroup/g"), native_key("ns", "g")),
+        "both": "ns/both",
+    }
+    assert found(world, "podgroup.scheduling.k8s.io/both") == native_key("ns", "both")

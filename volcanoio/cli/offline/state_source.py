@@ -143,7 +143,7 @@ def read_source(
 SNAPSHOT_KINDS = (
     kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.NAMESPACE, kinds.RESOURCE_QUOTA,
     kinds.PDB, kinds.PVC, kinds.PV, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.CSI_DRIVER, kinds.CSI_CAPACITY,
-    kinds.VOLUME_ATTACHMENT,
+    kinds.VOLUME_ATTACHMENT, kinds.NATIVE_POD_GROUP, kinds.WORKLOAD,
 )  # fmt: skip
 """Kinds that our plugins read in any configuration."""
 

@@ -59,6 +59,7 @@ async def list_kinds(
 ) -> list[tuple[Kind, Sequence[Item]]]:
     """Return what `read` lists of each kind; kinds that the server does not have are left out.
 
+    So are optional kinds that the user may not list, since a server may authorize requests for kinds it does not have.
     Raises MissingRightsError for kinds that the user may not list.
     """
     found, refused = list[tuple[Kind, Sequence[Item]]](), list[str]()
@@ -68,7 +69,8 @@ async def list_kinds(
         except NotFound:
             continue
         except Forbidden:
-            refused.append(kind.resource)
+            if not kind.is_optional:
+                refused.append(kind.resource)
     if refused:
         raise MissingRightsError(
             f"you may not list {', '.join(refused)} in all namespaces; ask an administrator for these rights, or for a "
