@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from volcanoio.localcluster.apiserver.schema.formats import known_format
 from volcanoio.model.base import Manifest
+from volcanoio.model.validation.formats import known_format
 
 
 class Part(NamedTuple):

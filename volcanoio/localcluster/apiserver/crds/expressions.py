@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
-from volcanoio.localcluster.apiserver.cel.types import Type
 from volcanoio.localcluster.apiserver.schema.embedded import compile_embedded
 from volcanoio.localcluster.apiserver.schema.equality import UNCORRELATED, identical
 from volcanoio.localcluster.apiserver.schema.expressions import Evaluation, compile_rule, compile_rules
@@ -18,6 +17,7 @@ from volcanoio.localcluster.apiserver.schema.fieldpaths import FieldPathError, n
 from volcanoio.localcluster.apiserver.schema.prune import compile_prune
 from volcanoio.localcluster.apiserver.schema.validate import compile_validate
 from volcanoio.model.base import Manifest
+from volcanoio.model.cel.types import Type
 from volcanoio.model.validation.field_errors import FieldError, forbidden, invalid, required, unsupported
 
 RULE_LIMIT: Final = 10_000_000

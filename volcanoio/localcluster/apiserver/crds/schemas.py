@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import msgspec
 
-from volcanoio.localcluster.apiserver.cel.types import Type
 from volcanoio.localcluster.apiserver.crds.expressions import (
     Costs,
     Place,
@@ -24,9 +23,10 @@ from volcanoio.localcluster.apiserver.crds.expressions import (
     rule_text_errors,
 )
 from volcanoio.localcluster.apiserver.schema.declarations import declare, escaped
-from volcanoio.localcluster.apiserver.schema.patterns import PatternError, compile_pattern
 from volcanoio.model.base import Manifest
+from volcanoio.model.cel.types import Type
 from volcanoio.model.validation.field_errors import FieldError, forbidden, invalid, required, unsupported
+from volcanoio.model.validation.patterns import PatternError, compile_pattern
 
 WORTH: Final = 4096
 """Minimal bytes of a part for which a lookup is cheaper than validation."""

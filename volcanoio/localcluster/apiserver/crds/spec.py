@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from volcanoio.localcluster.apiserver.crds.documents import parts, schemas, versions_shown
 from volcanoio.localcluster.apiserver.crds.schemas import schema_errors
 from volcanoio.localcluster.apiserver.schema.fieldpaths import FieldPathError, resolve
-from volcanoio.localcluster.apiserver.schema.formats import dns1035_rule, parse_url
 from volcanoio.model.base import Manifest
 from volcanoio.model.validation.dns_names import subdomain_rule
 from volcanoio.model.validation.field_errors import (
@@ -24,6 +23,7 @@ from volcanoio.model.validation.field_errors import (
     too_many,
     unsupported,
 )
+from volcanoio.model.validation.formats import dns1035_rule, parse_url
 
 _ACCEPTED: Final = ("v1", "v1beta1")
 _FORM: Final = "; desired format: https://host[/path]"

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from volcanoio.localcluster.apiserver.cel.functions.times import parse_duration, parse_timestamp
-from volcanoio.localcluster.apiserver.cel.types import (
+from volcanoio.localcluster.apiserver.schema.subschemas import compile_subschemas
+from volcanoio.model.cel.functions.times import parse_duration, parse_timestamp
+from volcanoio.model.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -27,8 +28,7 @@ from volcanoio.localcluster.apiserver.cel.types import (
     map_of,
     object_of,
 )
-from volcanoio.localcluster.apiserver.cel.values import Duration, MapList, SetList, Timestamp
-from volcanoio.localcluster.apiserver.schema.subschemas import compile_subschemas
+from volcanoio.model.cel.values import Duration, MapList, SetList, Timestamp
 
 Convert: TypeAlias = Callable[[Any], Any]
 """Convert a JSON value to a CEL value; may return it unchanged."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from volcanoio.localcluster.apiserver.schema.builtin_types import check_part, is_exact
-from volcanoio.localcluster.apiserver.schema.formats import dns1035_rule
 from volcanoio.localcluster.apiserver.schema.subschemas import compile_subschemas
 from volcanoio.model.validation.dns_names import annotation_errors, label_errors
 from volcanoio.model.validation.field_errors import FieldError, invalid, required, shown
+from volcanoio.model.validation.formats import dns1035_rule
 
 Check: TypeAlias = Callable[[Any, str, list[FieldError]], None]
 

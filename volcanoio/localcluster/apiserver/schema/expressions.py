@@ -9,7 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from volcanoio.localcluster.apiserver.cel import (
+from volcanoio.localcluster.apiserver.schema.declarations import (
+    Convert,
+    compile_conversion,
+    declare,
+    escaped,
+    with_type_meta,
+)
+from volcanoio.localcluster.apiserver.schema.equality import UNCORRELATED, identical, old_field, old_items
+from volcanoio.localcluster.apiserver.schema.fieldpaths import FieldPathError, normalized
+from volcanoio.model.cel import (
     BOOL,
     STRING,
     CompileError,
@@ -20,17 +29,8 @@ from volcanoio.localcluster.apiserver.cel import (
     ResultError,
     compile_expression,
 )
-from volcanoio.localcluster.apiserver.cel.types import Type, optional_of
-from volcanoio.localcluster.apiserver.cel.values import NOTHING, Optional
-from volcanoio.localcluster.apiserver.schema.declarations import (
-    Convert,
-    compile_conversion,
-    declare,
-    escaped,
-    with_type_meta,
-)
-from volcanoio.localcluster.apiserver.schema.equality import UNCORRELATED, identical, old_field, old_items
-from volcanoio.localcluster.apiserver.schema.fieldpaths import FieldPathError, normalized
+from volcanoio.model.cel.types import Type, optional_of
+from volcanoio.model.cel.values import NOTHING, Optional
 from volcanoio.model.validation.field_errors import FieldError, duplicate, forbidden, invalid, required
 
 BUDGET: Final = 10_000_000

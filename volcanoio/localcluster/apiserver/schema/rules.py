@@ -11,8 +11,6 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from volcanoio.localcluster.apiserver.schema.equality import identical
-from volcanoio.localcluster.apiserver.schema.formats import FORMATS, NUMBER_FORMATS, RANGES, known_format
-from volcanoio.localcluster.apiserver.schema.patterns import PatternError, compile_pattern
 from volcanoio.model.validation.field_errors import (
     FieldError,
     invalid,
@@ -22,6 +20,8 @@ from volcanoio.model.validation.field_errors import (
     unsupported,
     wrong_type,
 )
+from volcanoio.model.validation.formats import FORMATS, NUMBER_FORMATS, RANGES, known_format
+from volcanoio.model.validation.patterns import PatternError, compile_pattern
 
 Check: TypeAlias = Callable[[Any, str, list[FieldError]], None]
 """Add the errors of a value at a path."""

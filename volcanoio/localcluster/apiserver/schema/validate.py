@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 from volcanoio.localcluster.apiserver.apimachinery.objects import encode
 from volcanoio.localcluster.apiserver.schema import rules
 from volcanoio.localcluster.apiserver.schema.equality import UNCORRELATED, identical, old_field, old_items
-from volcanoio.localcluster.apiserver.schema.formats import known_format
 from volcanoio.model.validation.field_errors import FieldError, required, wrong_type
+from volcanoio.model.validation.formats import known_format
 
 Validate: TypeAlias = Callable[[Any, Any, str, list[FieldError]], int]
 """Add the errors of a value (with its old value, or UNCORRELATED) at a path; returns the number of visited nodes."""

@@ -15,8 +15,8 @@ from volcanoio.localcluster.apiserver.admission.webhooks.configuration import Ho
 from volcanoio.localcluster.apiserver.admission.webhooks.review import request_fields
 from volcanoio.localcluster.apiserver.apimachinery import errors
 from volcanoio.localcluster.apiserver.apimachinery.request import current_user
-from volcanoio.localcluster.apiserver.cel import DYN, CompileError, EvaluationError, Program, compile_expression
-from volcanoio.localcluster.apiserver.cel.types import BOOL, STRING, Field, Type, list_of, map_of, object_of
+from volcanoio.model.cel import DYN, CompileError, EvaluationError, Program, compile_expression
+from volcanoio.model.cel.types import BOOL, STRING, Field, Type, list_of, map_of, object_of
 
 BUDGET: Final = 2_500_000
 """Total cost limit of all conditions of one webhook (a quarter of Kubernetes' budget of a request)."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from volcanoio.localcluster.apiserver.cel.check import TYPE_NAMES
-from volcanoio.localcluster.apiserver.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
-from volcanoio.localcluster.apiserver.cel.functions.lists import EMPTY_SUMS, sort_by
-from volcanoio.localcluster.apiserver.cel.library import library
-from volcanoio.localcluster.apiserver.cel.macros import qualified_name
-from volcanoio.localcluster.apiserver.cel.nodes import (
+from volcanoio.model.cel.check import TYPE_NAMES
+from volcanoio.model.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
+from volcanoio.model.cel.functions.lists import EMPTY_SUMS, sort_by
+from volcanoio.model.cel.library import library
+from volcanoio.model.cel.macros import qualified_name
+from volcanoio.model.cel.nodes import (
     Bind,
     Call,
     Ident,
@@ -22,8 +22,8 @@ from volcanoio.localcluster.apiserver.cel.nodes import (
     Select,
     Struct,
 )
-from volcanoio.localcluster.apiserver.cel.types import Type, unwrapped
-from volcanoio.localcluster.apiserver.cel.values import NOTHING, Optional, TypeValue
+from volcanoio.model.cel.types import Type, unwrapped
+from volcanoio.model.cel.values import NOTHING, Optional, TypeValue
 
 Bindings: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Bindings], Any]

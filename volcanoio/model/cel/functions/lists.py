@@ -7,11 +7,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from volcanoio.localcluster.apiserver.cel.errors import EvaluationError, NoSuchOverload
-from volcanoio.localcluster.apiserver.cel.functions.arguments import taking
-from volcanoio.localcluster.apiserver.cel.functions.standard import OPERATORS
-from volcanoio.localcluster.apiserver.cel.signatures import Declared
-from volcanoio.localcluster.apiserver.cel.values import Duration, Optional, contains, equal, ordered
+from volcanoio.model.cel.errors import EvaluationError, NoSuchOverload
+from volcanoio.model.cel.functions.arguments import taking
+from volcanoio.model.cel.functions.standard import OPERATORS
+from volcanoio.model.cel.signatures import Declared
+from volcanoio.model.cel.values import Duration, Optional, contains, equal, ordered
 
 _COMPARABLE = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
 _SUMMABLE = ["int", "uint", "double", "duration"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Final, NamedTuple
 
-from volcanoio.localcluster.apiserver.schema.patterns import compile_pattern
+from volcanoio.model.validation.patterns import compile_pattern
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*):")
 HOST: Final = re.compile(r"(?:[^@/]*@)?(\[[^\]]*\]|[^:\[\]]*)(?::(\d*))?")

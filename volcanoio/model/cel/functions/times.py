@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from volcanoio.localcluster.apiserver.cel.errors import EvaluationError, NoSuchOverload
-from volcanoio.localcluster.apiserver.cel.signatures import Declared
-from volcanoio.localcluster.apiserver.cel.values import Duration, Timestamp
+from volcanoio.model.cel.errors import EvaluationError, NoSuchOverload
+from volcanoio.model.cel.signatures import Declared
+from volcanoio.model.cel.values import Duration, Timestamp
 
 _SECOND: Final = 1_000_000_000
 _UNITS: Final = {

@@ -1,6 +1,7 @@
 """The Common Expression Language (github.com/google/cel-spec) as Kubernetes uses it.
 
-No library on PyPI checks expressions against a schema and evaluates them on plain JSON with a cost limit.
+Rules of CRDs, conditions of webhooks and selectors of devices are written in it. No library on PyPI checks expressions
+against a schema and evaluates them on plain JSON with a cost limit.
 `compile_expression(text, variables)` returns a Program; `program.evaluate(bindings)` returns its value, or raises
 EvaluationError. Values are those of decoded JSON: dict, list, str, int, float, bool and None.
 """
@@ -10,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from volcanoio.localcluster.apiserver.cel.check import Checker, conversion_error, literal_issues
-from volcanoio.localcluster.apiserver.cel.cost import cost
-from volcanoio.localcluster.apiserver.cel.errors import (
+from volcanoio.model.cel.check import Checker, conversion_error, literal_issues
+from volcanoio.model.cel.cost import cost
+from volcanoio.model.cel.errors import (
     CompileError,
     CostExceeded,
     EvaluationError,
@@ -20,9 +21,9 @@ from volcanoio.localcluster.apiserver.cel.errors import (
     Issue,
     ResultError,
 )
-from volcanoio.localcluster.apiserver.cel.evaluate import COST, Step, compile_node
-from volcanoio.localcluster.apiserver.cel.parser import MAX_DEPTH, parse
-from volcanoio.localcluster.apiserver.cel.types import BOOL, DYN, STRING, Type
+from volcanoio.model.cel.evaluate import COST, Step, compile_node
+from volcanoio.model.cel.parser import MAX_DEPTH, parse
+from volcanoio.model.cel.types import BOOL, DYN, STRING, Type
 
 __all__ = [
     "BOOL",

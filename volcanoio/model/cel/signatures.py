@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from volcanoio.localcluster.apiserver.cel.errors import NoSuchOverload
-from volcanoio.localcluster.apiserver.cel.types import DYN, SIMPLE, Type, list_of, map_of, opaque, type_of
+from volcanoio.model.cel.errors import NoSuchOverload
+from volcanoio.model.cel.types import DYN, SIMPLE, Type, list_of, map_of, opaque, type_of
 
 Implementation: TypeAlias = Callable[..., Any]
 

@@ -10,16 +10,16 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from volcanoio.localcluster.apiserver.cel.errors import EvaluationError, NoSuchOverload
-from volcanoio.localcluster.apiserver.cel.functions.arguments import taking, whole
-from volcanoio.localcluster.apiserver.cel.functions.times import (
+from volcanoio.model.cel.errors import EvaluationError, NoSuchOverload
+from volcanoio.model.cel.functions.arguments import taking, whole
+from volcanoio.model.cel.functions.times import (
     duration_text,
     parse_duration,
     parse_timestamp,
     timestamp_text,
 )
-from volcanoio.localcluster.apiserver.cel.signatures import Declared
-from volcanoio.localcluster.apiserver.cel.values import (
+from volcanoio.model.cel.signatures import Declared
+from volcanoio.model.cel.values import (
     NOTHING,
     Duration,
     Opaque,

@@ -13,13 +13,13 @@ from fractions import Fraction
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote
 
-from volcanoio.localcluster.apiserver.cel.errors import EvaluationError
-from volcanoio.localcluster.apiserver.cel.functions.arguments import taking
-from volcanoio.localcluster.apiserver.cel.signatures import Declared
-from volcanoio.localcluster.apiserver.cel.values import INT_MAX, INT_MIN, NOTHING, Opaque, Optional
-from volcanoio.localcluster.apiserver.schema.formats import FORMATS, HOST, Parts, dns1035_rule, is_url, parse_url
+from volcanoio.model.cel.errors import EvaluationError
+from volcanoio.model.cel.functions.arguments import taking
+from volcanoio.model.cel.signatures import Declared
+from volcanoio.model.cel.values import INT_MAX, INT_MIN, NOTHING, Opaque, Optional
 from volcanoio.model.quantity import QuantityError, parse
 from volcanoio.model.validation.dns_names import label_rule, qualified_rule, subdomain_rule, value_rule
+from volcanoio.model.validation.formats import FORMATS, HOST, Parts, dns1035_rule, is_url, parse_url
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

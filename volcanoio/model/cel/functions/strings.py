@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from volcanoio.localcluster.apiserver.cel.errors import EvaluationError
-from volcanoio.localcluster.apiserver.cel.functions.arguments import taking
-from volcanoio.localcluster.apiserver.cel.functions.times import duration_text, timestamp_text
-from volcanoio.localcluster.apiserver.cel.signatures import Declared
-from volcanoio.localcluster.apiserver.cel.types import Type
-from volcanoio.localcluster.apiserver.cel.values import Duration, Timestamp, TypeValue, UInt, double_text, type_name
-from volcanoio.localcluster.apiserver.schema.patterns import Pattern, PatternError, compile_pattern
+from volcanoio.model.cel.errors import EvaluationError
+from volcanoio.model.cel.functions.arguments import taking
+from volcanoio.model.cel.functions.times import duration_text, timestamp_text
+from volcanoio.model.cel.signatures import Declared
+from volcanoio.model.cel.types import Type
+from volcanoio.model.cel.values import Duration, Timestamp, TypeValue, UInt, double_text, type_name
+from volcanoio.model.validation.patterns import Pattern, PatternError, compile_pattern
 
 CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([a-zA-Z]))")
 _INTS: Final = (int, UInt)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.localcluster.apiserver.cel import (
+from volcanoio.model.cel import (
     BOOL,
     DYN,
     CompileError,
@@ -20,8 +20,8 @@ from volcanoio.localcluster.apiserver.cel import (
     ResultError,
     compile_expression,
 )
-from volcanoio.localcluster.apiserver.cel.types import INT, STRING, Type, list_of
-from volcanoio.localcluster.apiserver.cel.values import INT_MAX, INT_MIN, double_text, equal
+from volcanoio.model.cel.types import INT, STRING, Type, list_of
+from volcanoio.model.cel.values import INT_MAX, INT_MIN, double_text, equal
 
 
 def value_of(source: str, **bindings: Any) -> Any:

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from volcanoio.localcluster.apiserver.cel.nodes import Bind, Call, Ident, ListNode, Literal, Loop, MapNode, Node, Select
-from volcanoio.localcluster.apiserver.cel.types import Type, unwrapped
+from volcanoio.model.cel.nodes import Bind, Call, Ident, ListNode, Literal, Loop, MapNode, Node, Select
+from volcanoio.model.cel.types import Type, unwrapped
 
 _TRAVERSAL: Final = 0.1
 _REGEX: Final = 0.25

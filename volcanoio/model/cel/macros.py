@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from volcanoio.localcluster.apiserver.cel.errors import Issue
-from volcanoio.localcluster.apiserver.cel.nodes import Bind, Call, Ident, Loop, Node, Select
+from volcanoio.model.cel.errors import Issue
+from volcanoio.model.cel.nodes import Bind, Call, Ident, Loop, Node, Select
 
 # Macros over a range: how many names, and how many expressions after them.
 _LOOPS: Final[dict[tuple[str, int], int]] = {

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from volcanoio.localcluster.apiserver.cel import macros
-from volcanoio.localcluster.apiserver.cel.errors import CompileError, Issue
-from volcanoio.localcluster.apiserver.cel.nodes import Call, Ident, ListNode, Literal, MapNode, Node, Select, Struct
-from volcanoio.localcluster.apiserver.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
-from volcanoio.localcluster.apiserver.cel.values import UInt
+from volcanoio.model.cel import macros
+from volcanoio.model.cel.errors import CompileError, Issue
+from volcanoio.model.cel.nodes import Call, Ident, ListNode, Literal, MapNode, Node, Select, Struct
+from volcanoio.model.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
+from volcanoio.model.cel.values import UInt
 
 _ESCAPE: Final = r"""\\(?:[abfnrtv\\?"'`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 _TOKEN: Final = re.compile(

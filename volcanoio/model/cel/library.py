@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from volcanoio.localcluster.apiserver.cel.functions import kubernetes, lists, standard, strings, times
-from volcanoio.localcluster.apiserver.cel.signatures import Function, functions
+from volcanoio.model.cel.functions import kubernetes, lists, standard, strings, times
+from volcanoio.model.cel.signatures import Function, functions
 
 
 @cache

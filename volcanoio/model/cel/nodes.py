@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from volcanoio.localcluster.apiserver.cel.types import DYN, Type
+from volcanoio.model.cel.types import DYN, Type
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.localcluster.apiserver.schema.patterns import PatternError, compile_pattern
+from volcanoio.model.validation.patterns import PatternError, compile_pattern
 
 
 @pytest.mark.parametrize(

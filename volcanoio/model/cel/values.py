@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from volcanoio.localcluster.apiserver.cel.errors import EvaluationError, NoSuchOverload
+from volcanoio.model.cel.errors import EvaluationError, NoSuchOverload
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from volcanoio.localcluster.apiserver.cel.errors import EvaluationError, NoSuchOverload
-from volcanoio.localcluster.apiserver.cel.values import INT_MIN, Opaque
+from volcanoio.model.cel.errors import EvaluationError, NoSuchOverload
+from volcanoio.model.cel.values import INT_MIN, Opaque
 
 Implementation = Callable[..., Any]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from volcanoio.localcluster.apiserver.cel.errors import EvaluationError, Issue
-from volcanoio.localcluster.apiserver.cel.functions.strings import CLAUSE, clause_fault
-from volcanoio.localcluster.apiserver.cel.functions.times import parse_duration, parse_timestamp
-from volcanoio.localcluster.apiserver.cel.library import library
-from volcanoio.localcluster.apiserver.cel.macros import qualified_name
-from volcanoio.localcluster.apiserver.cel.nodes import (
+from volcanoio.model.cel.errors import EvaluationError, Issue
+from volcanoio.model.cel.functions.strings import CLAUSE, clause_fault
+from volcanoio.model.cel.functions.times import parse_duration, parse_timestamp
+from volcanoio.model.cel.library import library
+from volcanoio.model.cel.macros import qualified_name
+from volcanoio.model.cel.nodes import (
     Bind,
     Call,
     Ident,
@@ -26,8 +26,8 @@ from volcanoio.localcluster.apiserver.cel.nodes import (
     Select,
     Struct,
 )
-from volcanoio.localcluster.apiserver.cel.signatures import Function
-from volcanoio.localcluster.apiserver.cel.types import (
+from volcanoio.model.cel.signatures import Function
+from volcanoio.model.cel.types import (
     BOOL,
     DYN,
     ERROR,
@@ -44,7 +44,7 @@ from volcanoio.localcluster.apiserver.cel.types import (
     type_of,
     unwrapped,
 )
-from volcanoio.localcluster.apiserver.schema.patterns import PatternError, compile_pattern
+from volcanoio.model.validation.patterns import PatternError, compile_pattern
 
 Resolve = Callable[[Type], Type]
 """Return the type of a node with its parameters resolved."""
