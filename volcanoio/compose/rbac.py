@@ -28,6 +28,7 @@ VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 NAMESPACE = "volcano-system"
 _WATCH = ("list", "watch")
 _SCHEDULING, _ADMISSION = "scheduling.volcano.sh", "admissionregistration.k8s.io"
+_RESOURCE = "resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,9 @@ _SCHEDULER_WRITES = (
     Rule(_SCHEDULING, ("queues/status",), ("patch",)),
     Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", "patch")),  # volumes, before a bind
     Rule("", ("nodes",), ("get", "patch")),  # locks of nodes for device plugins, before a bind
+    Rule(_RESOURCE, ("deviceclasses", "resourceclaims", "resourceslices"), _WATCH),  # if predicates allocates devices
+    Rule(_RESOURCE, ("resourceclaims",), ("get", "patch")),  # finalizers of claims, before a bind
+    Rule(_RESOURCE, ("resourceclaims/status", "resourceclaims/binding"), ("patch",)),  # allocations and reservations
     Rule("", ("events",), ("create", "patch")),
 )
 """Rights to write, and to read single objects; what the scheduler watches is derived from its plugins."""

@@ -4,18 +4,19 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from volcanoio.framework.effects import Create, EffectBase, Patch, Record
+from volcanoio.framework.effects import Create, EffectBase, Patch, PatchType, Record
 from volcanoio.model.base import Manifest
 
 
 class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One step before a pod's bind: write to an object, then wait until it matches a pattern.
 
-    `patch` is a merge patch ({}: nothing is written), sent under the uid and, where given, the resourceVersion; `undo`
-    reverts it when the bind fails, unless the object then matches `keeps`. `until`, `holds` and `keeps` are
-    patterns: an object matches when it has all their fields with these values; True matches any value that is not
-    empty. The step waits for `until` ({}: it does not) for at most `timeout` seconds, and fails at once when the object
-    is deleted, replaced or no longer matches `holds`.
+    `patch` ({}: nothing is written) is sent under the uid and, where given, the resourceVersion. `undo` reverts it when
+    the bind fails, unless the object then matches `keeps` or does not match `holds` (by default `patch`). Both are of
+    `patch_type`, merge or strategic merge. `until`, `holds` and `keeps` are patterns: an object matches when it has all
+    their fields with these values; True matches any value that is not empty. The step waits for `until` ({}: it does
+    not) for at most `timeout` seconds, and fails at once when the object is deleted, replaced or no longer matches
+    `holds`.
     """
 
     resource: str
@@ -23,6 +24,8 @@ class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    subresource: str = ""
+    patch_type: PatchType = PatchType.MERGE
     patch: Manifest = {}
     undo: Manifest = {}
     until: Manifest = {}

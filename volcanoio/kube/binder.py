@@ -271,9 +271,16 @@ class Binder:
             await self._resolve_conflict(item, answer)
         else:
             error = error_of(answer)
-            self._refuse(item, error.code, error.reason, error.message)
+            await self._revert(item, error.code, error.reason, error.message)
         self._pump()
         return None
+
+    async def _revert(self, item: _Bind, code: int, reason: str, message: str) -> None:
+        """Revert the steps before a bind that was sent, then refuse it: its pod is placed again after that."""
+        if item.request.prebind:
+            self._pump()  # the request has ended, so its slot is free
+            await self._prebinder.take_back(item.request.prebind)
+        self._refuse(item, code, reason, message)
 
     async def _post(self, item: _Bind) -> Response | str | None:
         """Return the response, or the error without one; None if nothing was sent."""
@@ -301,7 +308,7 @@ class Binder:
             self._done(item)
         else:
             error = error_of(answer)
-            self._refuse(item, error.code, error.reason, error.message)
+            await self._revert(item, error.code, error.reason, error.message)
 
     async def _find_out(self, item: _Bind, message: str) -> None:
         """Publish the unknown outcome, then read the pod until the outcome is known."""

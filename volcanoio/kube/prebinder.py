@@ -75,7 +75,7 @@ class PreBinder:
         failure = await self._first_failure(binds, self._write_all, written, hurry=False)
         failure = failure or await self._first_failure(binds, self._wait_all, written, hurry=True)
         if failure is not None:
-            await self._take_back(written)
+            await self.take_back(written)
         return failure
 
     async def changed(self, group: AnyPodGroup) -> tuple[int, str]:
@@ -97,7 +97,7 @@ class PreBinder:
             return 409, f'PodGroup "{namespace}/{name}" was changed, and the decision was made without that change'
         return 0, ""
 
-    async def _take_back(self, steps: Sequence[PreBindStep]) -> None:
+    async def take_back(self, steps: Sequence[PreBindStep]) -> None:
         """Revert the writes, last first; objects that reached the wanted state or differ from our write stay."""
         for step in reversed(steps):
             for _ in range(_ATTEMPTS):
@@ -105,7 +105,8 @@ class PreBinder:
                     known = await self._read(step)
                 except _StepError:
                     break
-                if not step.undo or (step.keeps and matches(known, step.keeps)) or not matches(known, step.patch):
+                pattern = step.holds or step.patch
+                if not step.undo or (step.keeps and matches(known, step.keeps)) or not matches(known, pattern):
                     break
                 error = await self._write(step, step.undo, str(known["metadata"].get("resourceVersion", "")))
                 if not isinstance(error, Conflict):
@@ -138,10 +139,14 @@ class PreBinder:
                 error = await self._write(step, step.patch, step.resource_version)
                 if error is not None:
                     raise _StepError(f"writing {_step_object(step)}: {error.message}", error.code)
+            elif step.undo:
+                written.append(step)  # it reverts what a later step writes
 
     async def _write(self, step: PreBindStep, patch: Manifest, resource_version: str) -> ApiError | None:
         kind = kinds.BY_RESOURCE[step.resource]
-        options = PatchOptions(uid=step.uid, resource_version=resource_version)
+        options = PatchOptions(
+            subresource=step.subresource, type=step.patch_type, uid=step.uid, resource_version=resource_version
+        )
         request = requests.patch(kind, step.namespace, step.name, patch, options)
         return (await self._sender.send(request)).error
 

@@ -256,6 +256,7 @@ class PodStatus(Model):
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
+    resource_claim_statuses: tuple[dict[str, Any], ...] = ()
     start_time: str | None = None
     pod_ip: str = msgspec.field(default="", name="podIP")
 

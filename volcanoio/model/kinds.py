@@ -9,6 +9,7 @@ import msgspec
 
 from volcanoio.model import batch, core, flow, nodes, scheduling, storage, workloads
 from volcanoio.model.base import ApiObject, Manifest, ObjectMeta, ObjectReference
+from volcanoio.model.dynamic_resources import objects as devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,10 @@ def _storage(
     return Kind("storage.k8s.io", "v1", kind, plural, struct, namespaced, status)
 
 
+def _devices(kind: str, plural: str, struct: type[ApiObject], *, namespaced: bool, status: bool = False) -> Kind:
+    return Kind("resource.k8s.io", "v1", kind, plural, struct, namespaced, status)
+
+
 POD = _core("Pod", "pods", core.Pod)
 NODE = _core("Node", "nodes", core.Node, namespaced=False)
 NAMESPACE = _core("Namespace", "namespaces", core.Namespace, namespaced=False)
@@ -95,6 +100,12 @@ CSI_NODE = _storage("CSINode", "csinodes", storage.CSINode)
 CSI_DRIVER = _storage("CSIDriver", "csidrivers", storage.CSIDriver)
 CSI_CAPACITY = _storage("CSIStorageCapacity", "csistoragecapacities", storage.CSIStorageCapacity, namespaced=True)
 VOLUME_ATTACHMENT = _storage("VolumeAttachment", "volumeattachments", storage.VolumeAttachment, status=True)
+RESOURCE_CLAIM = _devices("ResourceClaim", "resourceclaims", devices.ResourceClaim, namespaced=True, status=True)
+RESOURCE_CLAIM_TEMPLATE = _devices(
+    "ResourceClaimTemplate", "resourceclaimtemplates", devices.ResourceClaimTemplate, namespaced=True
+)
+RESOURCE_SLICE = _devices("ResourceSlice", "resourceslices", devices.ResourceSlice, namespaced=False)
+DEVICE_CLASS = _devices("DeviceClass", "deviceclasses", devices.DeviceClass, namespaced=False)
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", workloads.ReplicaSet)
 STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", workloads.StatefulSet)
 DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", workloads.DaemonSet)
@@ -123,6 +134,7 @@ COLOCATION_CONFIGURATION = Kind(
 ALL: tuple[Kind, ...] = (
     POD, NODE, NAMESPACE, SERVICE, CONFIG_MAP, SECRET, PVC, PV, EVENT, NETWORK_POLICY, PRIORITY_CLASS, LEASE,
     RESOURCE_QUOTA, PDB, STORAGE_CLASS, CSI_NODE, CSI_DRIVER, CSI_CAPACITY, VOLUME_ATTACHMENT,
+    RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS,
     REPLICA_SET, STATEFUL_SET, DAEMON_SET, KUBERNETES_JOB, NATIVE_POD_GROUP, WORKLOAD,
     JOB, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, COMMAND, POD_GROUP, QUEUE,
     HYPER_NODE, NUMATOPOLOGY, NODE_SHARD, COLOCATION_CONFIGURATION,

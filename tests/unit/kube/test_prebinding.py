@@ -41,6 +41,7 @@ class Server:
             for name in names
         }
         self.refuse: dict[str, int] = {}
+        self.refuse_bind = 0
         self.conflicts = 0
         self.bound: list[str] = []
         self.log: list[str] = []
@@ -50,7 +51,9 @@ class Server:
         self.transport = ScriptedTransport(self.serve)
 
     async def serve(self, call: Call) -> Response:
-        *_, plural, name = call.path.removesuffix("/binding").split("/")
+        *_, plural, name = call.path.removesuffix("/binding").removesuffix("/status").split("/")
+        if plural == "pods" and self.refuse_bind:
+            return refusal(self.refuse_bind, "Invalid", "no")
         if plural == "pods":
             self.bound.append(name)
             self.log.append(f"bind {name}")
@@ -203,6 +206,44 @@ async def test_a_step_without_a_patch_writes_nothing() -> None:
         server.complete("a")
         await until(lambda: not binder.unfinished)
     assert server.log == ["bind p0"]
+
+
+async def test_what_a_later_step_wrote_is_reverted_by_a_step_without_a_patch() -> None:
+    """As for device claims: the reservation is removed first, then the allocation that was written with it."""
+    server = Server("a", "b")
+    server.refuse["b"] = 409
+    deallocate = step("a", patch={}, until={}, holds=PATCH, keeps={}, undo={"metadata": {"annotations": {NODE: None}}})
+    allocate = step("a", until={}, holds={}, keeps={}, undo={"metadata": {"annotations": {"more": "reverted"}}})
+    async with server.binder() as binder:
+        binds = (
+            BindRequest(uid="u0", namespace="ns", name="p0", node="n1", prebind=(deallocate, allocate)),
+            BindRequest(uid="u1", namespace="ns", name="p1", node="n1", prebind=(step("b"),)),
+        )
+        binder.submit(BindBatch(group="ns/g", cycle=1, binds=binds))
+        await until(lambda: not binder.unfinished)
+    assert server.annotations("a") == {"more": "reverted"}
+    assert server.log == ["write a"] * 3
+
+
+async def test_patches_go_to_the_subresource_with_their_type() -> None:
+    server = Server("a")
+    reserve = step("a", subresource="status", patch_type=effects.PatchType.STRATEGIC, until={}, holds={})
+    async with server.binder() as binder:
+        binder.submit(batch(reserve))
+        await until(lambda: not binder.unfinished)
+    (call,) = [call for call in server.transport.calls if call.method == "PATCH"]
+    assert call.path.endswith("/persistentvolumeclaims/a/status")
+    assert call.content_type == "application/strategic-merge-patch+json"
+
+
+async def test_a_refused_bind_reverts_its_steps_before_it_is_reported() -> None:
+    server = Server("a")
+    server.refuse_bind = 422
+    async with server.binder() as binder:
+        binder.submit(batch(step("a", until={}, keeps={})))
+        await until(lambda: not binder.unfinished)
+    assert server.annotations("a") == {}
+    assert server.outcomes() == {"p0": "no"}
 
 
 async def test_leaving_ends_waiting_steps() -> None:

@@ -90,10 +90,6 @@ tiers:
 """
     assert findings(text) == [
         (
-            "5:17: error: predicates: predicate.DynamicResourceAllocationEnable is not available yet: pods with device "
-            "claims wait; remove it or set it to false"
-        ),
-        (
             "7:17: error: capacity: capacity.DynamicResourceAllocationEnable is not available yet: claims are not "
             "counted; remove it or set it to false"
         ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.scheduling_plugins.nodeviews import NodesView
+from volcanoio.engine.scheduling.cluster.device_claims import DeviceClaims
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
@@ -334,6 +335,10 @@ class SessionData:
 
     def placed_in(self, gang: object) -> str:
         return ""
+
+    @property
+    def device_claims(self) -> DeviceClaims:
+        raise NotImplementedError
 
     @property
     def volumes(self) -> VolumeIndex:

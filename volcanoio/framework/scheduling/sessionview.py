@@ -15,7 +15,16 @@ import msgspec
 
 from volcanoio.framework.scheduling.hypernodes import HyperNodes
 from volcanoio.framework.scheduling.podterms import PodCounts
-from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView, SubJob, Task, VolumesView
+from volcanoio.framework.scheduling.views import (
+    Amounts,
+    DeviceClaimsView,
+    Job,
+    Nodes,
+    QueueView,
+    SubJob,
+    Task,
+    VolumesView,
+)
 from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject
 
@@ -176,6 +185,11 @@ class SessionView(Protocol):
     @property
     def volumes(self) -> VolumesView:
         """The volume claims of tasks, and where they are used."""
+        ...
+
+    @property
+    def device_claims(self) -> DeviceClaimsView:
+        """The device claims of tasks."""
         ...
 
     @property

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.framework.scheduling.deviceclaims import DeviceClaim
 from volcanoio.framework.scheduling.podterms import NodeCounts, PodSelector, PodTerms
 from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Affinity, Node, NodeSelectorTerm, Pod, Requirement, Toleration
@@ -79,6 +80,18 @@ class VolumesView(Protocol):
         ...
 
 
+class DeviceClaimsView(Protocol):
+    """The device claims of tasks."""
+
+    def claims(self, task: Task) -> Sequence[tuple[str, DeviceClaim]]:
+        """Return the claims of a task by key (`namespace/name`), in the order of its spec."""
+        ...
+
+    def status_of(self, uid: str) -> TaskStatus | None:
+        """Return the status of the task of a pod, None if there is no such pod."""
+        ...
+
+
 class TaskStatus(IntEnum):
     """Volcano's task states (`pkg/scheduler/api/types.go`), in its order."""
 
@@ -124,6 +137,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The pod's volume claims, if a plugin watches claims; empty for tasks that were not looked at yet."""
     has_device_claims: bool = False
     """Whether the pod has claims of devices (dynamic resource allocation)."""
+    device_claims: tuple[DeviceClaim, ...] = ()
+    """These claims, if a plugin watches them; empty for tasks that were not looked at yet."""
     base_id: int = -1
     """The id of the same shape without `terms` and `matched`: a cache key for answers that do not depend on PODS."""
 

@@ -73,23 +73,25 @@ class Program:
                 budget[0] -= limit - left[0] + 1
 
 
-def compile_expression(source: str, variables: Mapping[str, Type], result: Type | None = None) -> Program:
+def compile_expression(
+    source: str, variables: Mapping[str, Type], result: Type | None = None, *, binds: bool = False
+) -> Program:
     """Compile an expression over some variables.
 
-    `result` is the required type of its value, if any.
+    `result` is the required type of its value, if any; `binds`: `cel.bind(name, value, body)` may be used.
 
     Raises CompileError, and its subclasses ResultError and InstantiationError for valid expressions that cannot be
     used.
     """
     try:
-        return _compiled(source, variables, result)
+        return _compiled(source, variables, result, binds=binds)
     except RecursionError:
         text = f"expression recursion limit exceeded: {MAX_DEPTH}"
         raise CompileError(source, [Issue(0, text)]) from None
 
 
-def _compiled(source: str, variables: Mapping[str, Type], result: Type | None) -> Program:
-    node = parse(source)
+def _compiled(source: str, variables: Mapping[str, Type], result: Type | None, *, binds: bool) -> Program:
+    node = parse(source, binds=binds)
     checker = Checker(variables)
     found = checker.check(node)
     issues = checker.issues or literal_issues(node, checker.resolved)

@@ -433,6 +433,11 @@ class Checker:
 
     def _bind(self, node: Bind) -> Type:
         value = self._types.substitute(self._check(node.value))
+        if node.macro == "bind":
+            (node.slot,) = self._enter([node.name], [value])
+            result = self._types.substitute(self._check(node.body))
+            self._scopes.pop()
+            return result
         if not is_optional(value) and value.kind not in {"dyn", "error"}:
             self._issue(node.at, f"found no matching overload for 'hasValue' applied to '{value}.()'")
         (node.slot,) = self._enter([node.name], [unwrapped(value)])

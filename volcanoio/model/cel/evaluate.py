@@ -23,7 +23,7 @@ from volcanoio.model.cel.nodes import (
     Struct,
 )
 from volcanoio.model.cel.types import Type, unwrapped
-from volcanoio.model.cel.values import NOTHING, Optional, TypeValue
+from volcanoio.model.cel.values import NOTHING, DefaultMap, Optional, TypeValue
 
 Bindings: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Bindings], Any]
@@ -111,6 +111,8 @@ def _select(node: Select) -> Step:
                 return value
         elif type(found) is Optional:
             return _maybe(found, key, nulls=nulls)
+        elif type(found) is DefaultMap:
+            return found.get(key, found.default)
         raise EvaluationError(f"no such key: {key}")
 
     return select
@@ -125,7 +127,7 @@ def _has_field(operand: Step, key: str, *, nulls: bool) -> Step:
             if not found.present:
                 return False
             found = found.value
-        if type(found) is dict:
+        if isinstance(found, dict):
             return key in found if nulls else found.get(key) is not None
         raise NoSuchOverload
 
@@ -137,7 +139,7 @@ def _maybe(found: Any, key: str, *, nulls: bool) -> Optional:
         if not found.present:
             return NOTHING
         found = found.value
-    if type(found) is not dict:
+    if not isinstance(found, dict):
         raise NoSuchOverload
     value = found.get(key)
     return Optional(present=True, value=value) if value is not None or (nulls and key in found) else NOTHING
@@ -290,6 +292,10 @@ def _size(node: Node) -> int:
 def _bind(node: Bind) -> Step:
     value_step, body, slot, macro = compile_node(node.value), compile_node(node.body), node.slot, node.macro
 
+    def bound(env: Bindings) -> Any:
+        env[slot] = value_step(env)
+        return body(env)
+
     def optional(env: Bindings) -> Any:
         value = value_step(env)
         if type(value) is not Optional:
@@ -300,7 +306,7 @@ def _bind(node: Bind) -> Step:
         result = body(env)
         return Optional(present=True, value=result) if macro == "optMap" else result
 
-    return optional
+    return bound if macro == "bind" else optional
 
 
 def _loop(node: Loop) -> Step:
@@ -314,11 +320,11 @@ def _loop(node: Loop) -> Step:
         values = range_step(env)
         if isinstance(values, list):
             pairs: Iterable[tuple[Any, Any]] = enumerate(values)
-        elif type(values) is dict:
+        elif isinstance(values, dict):
             pairs = values.items()
         else:
             raise NoSuchOverload
-        by_key = bool(second) or type(values) is dict
+        by_key = bool(second) or isinstance(values, dict)
         left = env[COST]
         for key, value in pairs:
             left[0] -= cost

@@ -31,8 +31,10 @@ _SAME: Final = {"existsOne": "exists_one"}
 _BINDS: Final = frozenset({"optMap", "optFlatMap"})
 
 
-def expand(call: Call, issues: list[Issue]) -> Node:
-    """Expand a call that is a macro; other calls are returned unchanged."""
+def expand(call: Call, issues: list[Issue], *, binds: bool = False) -> Node:
+    """Expand a call that is a macro; other calls are returned unchanged. `binds`: `cel.bind` is one."""
+    if binds and call.function == "bind" and len(call.args) == 3 and qualified_name(call.target) == "cel":
+        return _bind(call, call.args, issues)
     if call.target is None:
         return _has(call, issues) if call.function == "has" and len(call.args) == 1 else call
     args = call.args
@@ -44,6 +46,14 @@ def expand(call: Call, issues: list[Issue]) -> Node:
         return Bind(call.at, call.function, args[0].name, call.target, args[1])
     names = _LOOPS.get((call.function, len(args)))
     return call if names is None else _loop(call, call.target, names, issues)
+
+
+def _bind(call: Call, args: list[Node], issues: list[Issue]) -> Node:
+    name, value, body = args
+    if not isinstance(name, Ident):
+        issues.append(Issue(name.at, "cel.bind() variable names must be simple identifiers"))
+        return call
+    return Bind(call.at, "bind", name.name, value, body)
 
 
 def _loop(call: Call, target: Node, count: int, issues: list[Issue]) -> Node:
@@ -66,7 +76,7 @@ def _has(call: Call, issues: list[Issue]) -> Node:
     return Select(call.at, inner.operand, inner.field, test=True)
 
 
-def qualified_name(node: Node) -> str:
+def qualified_name(node: Node | None) -> str:
     """Return `a.b.c` for selections from a variable; empty for other nodes."""
     match node:
         case Ident(name=name):

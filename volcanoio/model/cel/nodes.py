@@ -98,7 +98,7 @@ class Loop:
 
 @dataclass(slots=True)
 class Bind:
-    """`value.optMap(name, body)` or `value.optFlatMap(name, body)`."""
+    """`value.optMap(name, body)`, `value.optFlatMap(name, body)` or `cel.bind(name, value, body)`."""
 
     at: int
     macro: str

@@ -139,12 +139,12 @@ _RESERVED: Final = frozenset(
 _CONSTANTS: Final = {"true": (True, BOOL), "false": (False, BOOL), "null": (None, NULL)}
 
 
-def parse(source: str) -> Node:
-    """Parse an expression; raises CompileError."""
+def parse(source: str, *, binds: bool = False) -> Node:
+    """Parse an expression, in which `cel.bind` is a macro if `binds` is set; raises CompileError."""
     if len(source) > MAX_LENGTH:
         text = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
         raise CompileError(source, [Issue(0, text)])
-    parser = _Parser(source)
+    parser = _Parser(source, binds=binds)
     node = parser.expression()
     if parser.token.kind != "end":
         last = parser.follows("<EOF>")
@@ -157,8 +157,9 @@ def parse(source: str) -> Node:
 class _Parser:
     """Parser that reads tokens from the left; `issues` are errors that do not stop it."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, binds: bool) -> None:
         self._source = source
+        self._binds = binds
         self._tokens, self.issues = tokens(source)
         self._at = 0
         self._depth = 0
@@ -313,7 +314,7 @@ class _Parser:
                 self._expect("}")
 
     def _call(self, call: Call) -> Node:
-        return macros.expand(call, self.issues)
+        return macros.expand(call, self.issues, binds=self._binds)
 
     def _literal(self, token: Token, *, negative: bool) -> Node:
         sign = -1 if negative else 1

@@ -64,6 +64,12 @@ class MapList(list[Any]):
     keys: tuple[str, ...] = ()
 
 
+class DefaultMap(dict[Any, Any]):
+    """A map that returns `default` for a missing key; a test for a key, and a loop, find only those that it has."""
+
+    default: Any = None
+
+
 class Opaque:
     """Base of values that only functions can read; `kind` is the name of their type."""
 
@@ -83,6 +89,7 @@ _TYPE_NAMES: Final[dict[type, str]] = {
     SetList: "list",
     MapList: "list",
     dict: "map",
+    DefaultMap: "map",
     Duration: "google.protobuf.Duration",
     Timestamp: "google.protobuf.Timestamp",
     TypeValue: "type",
@@ -106,10 +113,10 @@ def equal(one: Any, other: Any) -> bool:
         return bool(one == other)
     if isinstance(one, list) and isinstance(other, list):
         return _equal_lists(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return len(one) == len(other) and all(key in other and equal(value, other[key]) for key, value in one.items())
     if kind is not other_kind:
         return False
-    if kind is dict:
-        return len(one) == len(other) and all(key in other and equal(value, other[key]) for key, value in one.items())
     if kind is Optional:
         return one.present == other.present and (not one.present or equal(one.value, other.value))
     return bool(one == other)

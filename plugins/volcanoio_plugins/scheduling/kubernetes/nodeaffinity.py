@@ -17,18 +17,22 @@ from volcanoio_plugins.scheduling.kubernetes import noderesources
 from volcanoio_plugins.scheduling.kubernetes.nodeindex import Mask, NodeIndex
 
 UNSCHEDULABLE = "node(s) were unschedulable"
-NO_DEVICES = "node(s) cannot be given resource claims: dynamic resource allocation is not available yet"
+NO_DEVICES = "node(s) cannot be given resource claims: predicate.DynamicResourceAllocationEnable is not set"
 """A pod bound without its devices would occupy its node and never start."""
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 
 
 class NodeFilter:
-    """Filters nodes by their own properties; affinity and taints are optional."""
+    """Filters nodes by their own properties; affinity and taints are optional.
 
-    def __init__(self, index: NodeIndex, *, affinity: bool, taints: bool) -> None:
+    `devices`: another filter handles claims of devices; otherwise no node is feasible for pods with such claims.
+    """
+
+    def __init__(self, index: NodeIndex, *, affinity: bool, taints: bool, devices: bool = False) -> None:
         self._index = index
         self._affinity = affinity
         self._taints = taints
+        self._devices = devices
 
     def feasible_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
         """Depend on labels, taints and the cordon of the row's own node."""
@@ -36,7 +40,7 @@ class NodeFilter:
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
         """Return the nodes that pass all filters, and those that fail by each; none for device claims."""
-        if shape.has_device_claims:
+        if shape.has_device_claims and not self._devices:
             return Feasibility(np.zeros(len(nodes), np.bool_), ((NO_DEVICES, np.ones(len(nodes), np.bool_)),))
         index = self._index.over(nodes)
         reasons: list[tuple[str, Mask]] = []

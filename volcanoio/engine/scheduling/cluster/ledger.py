@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND
+from volcanoio.engine.scheduling.cluster.device_claims import DeviceClaims
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, NO_ANNOTATIONS, JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
@@ -102,6 +103,7 @@ class Ledger:
         self.inputs = Inputs()
         self.hyper_nodes = HyperNodeCache(self.columns, self.inputs)
         self.volumes = VolumeIndex(self.inputs)
+        self.device_claims = DeviceClaims(self.inputs, self.tasks)
         self.tasks_by_node: dict[str, dict[str, TaskInfo]] = {}
         """Tasks that count on a node, by its name, also for unknown nodes."""
         self.jobs: dict[str, JobInfo] = {}
@@ -354,7 +356,7 @@ class Ledger:
         ):
             task.pod = pod
             task.nominated_node = pod.status.nominated_node_name
-            return False
+            return pod.status.resource_claim_statuses != old.status.resource_claim_statuses
         status, node = task.status, task.node
         self.remove_task(task)
         task.update(pod, shape)

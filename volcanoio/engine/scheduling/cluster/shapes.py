@@ -2,13 +2,15 @@
 
 Requests follow Kubernetes (`k8s.io/component-helpers/resource`): the larger of the containers with their sidecars and
 of the init containers' peaks, plus overhead; pod-level resources win. Volume claims are part of a shape by their
-requirements on nodes, bound claims by the nodes that reach their volume (`volumes`).
+requirements on nodes, bound claims by the nodes that reach their volume (`volumes`). Device claims are part of it by
+what they ask for (`device_claims`).
 """
 
 from collections.abc import Collection, Mapping
 
 import msgspec
 
+from volcanoio.framework.scheduling.deviceclaims import DeviceClaim
 from volcanoio.framework.scheduling.podterms import PodSelector, PodTerms
 from volcanoio.framework.scheduling.views import Shape, VolumeClaim
 from volcanoio.model.core import Affinity, Container, Pod, PodSpec, ResourceList, Toleration
@@ -46,7 +48,7 @@ class Shapes:
         self._transient: dict[tuple[int, PodTerms | None, frozenset[PodSelector]], tuple[Shape, int]] = {}
         """Shapes with terms or matching selectors, with their number of users."""
         self._last_transient_id = 0
-        self._by_claims: dict[int, dict[tuple[VolumeClaim, ...], Shape]] = {}
+        self._by_claims: dict[int, dict[tuple[tuple[VolumeClaim, ...], tuple[DeviceClaim, ...]], Shape]] = {}
         self._ignored: frozenset[str] = frozenset()
         """Resources that plugins account for themselves."""
         self._encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -88,15 +90,17 @@ class Shapes:
                 self.all.append(shape)
         return shape
 
-    def with_claims(self, base: Shape, claims: tuple[VolumeClaim, ...]) -> Shape:
-        """Return the shape `base` with volume claims."""
+    def with_claims(self, base: Shape, claims: tuple[VolumeClaim, ...], devices: tuple[DeviceClaim, ...] = ()) -> Shape:
+        """Return the shape `base` with claims of volumes and of devices."""
         interned = self._by_claims.setdefault(base.id, {})
-        if (shape := interned.get(claims)) is None:
+        if (shape := interned.get((claims, devices))) is None:
             if base.id < 0:
-                base_id, number = self.with_claims(self.all[base.base_id], claims).id, self._next_transient_id()
+                base_id = self.with_claims(self.all[base.base_id], claims, devices).id
+                number = self._next_transient_id()
             else:
                 base_id = number = len(self.all)
-            shape = interned[claims] = msgspec.structs.replace(base, id=number, base_id=base_id, claims=claims)
+            shape = msgspec.structs.replace(base, id=number, base_id=base_id, claims=claims, device_claims=devices)
+            interned[claims, devices] = shape
             if number >= 0:
                 self.all.append(shape)
         return shape

@@ -108,6 +108,9 @@ _NODE_REASONS = (
 """Codes by the start of a node's reason; the texts are those of Kubernetes and Volcano."""
 _PARTS = (
     ("volume", "Volume"), ("pvc", "Volume"), ("storage", "Volume"),
+    ("resourceclaim", "ResourceClaim"), ("resource claim", "ResourceClaim"), ("all claims", "ResourceClaim"),
+    ("resource pool", "ResourceClaim"), ("allocate devices", "ResourceClaim"), ("device class", "ResourceClaim"),
+    ("all devices", "ResourceClaim"), (" cel runtime error", "ResourceClaim"), (" cel compile error", "ResourceClaim"),
     ("node group", "NodeGroup"), ("nodegroup", "NodeGroup"), ("load of the node", "NodeBusy"),
 )  # fmt: skip
 """Codes by a word of a node's reason, for texts that begin in many ways."""

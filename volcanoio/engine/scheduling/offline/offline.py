@@ -6,7 +6,7 @@ their objects. The clock is set by the caller and advances by one period per cyc
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -29,7 +29,7 @@ from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, PreBindStep, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, CycleOpened, EvictDone, SchedulerEvent
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject
+from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.model.times import rfc3339
@@ -249,7 +249,10 @@ class Offline:
         obj = self.objects.get((step.resource, f"{step.namespace}/{step.name}" if step.namespace else step.name))
         if obj is not None and step.patch:
             kind = kinds.of(obj)
-            self.put(msgspec.convert(effects.apply_merge_patch(kind.manifest(obj), step.patch), kind.type))
+            manifest, patch = kind.manifest(obj), step.patch
+            if step.patch_type is effects.PatchType.STRATEGIC:
+                patch = _with_merged_lists(manifest, patch)
+            self.put(msgspec.convert(effects.apply_merge_patch(manifest, patch), kind.type))
 
     def _evict(self, evict: Evict) -> None:
         pod = self.objects[kinds.POD.resource, f"{evict.namespace}/{evict.name}"]
@@ -304,3 +307,21 @@ class Offline:
             pod_groups={key: GroupState(phase) for key, phase in self.snapshot.phases.items()},
             task_status={key: dict(counts) for key, counts in self.snapshot.statuses.items()},
         )
+
+
+_MERGED_LISTS: dict[str, Callable[[Any], str]] = {"finalizers": str, "reservedFor": lambda entry: entry["uid"]}
+"""Lists of objects in PreBind steps that a strategic merge patch adds to, with the identity of their entries."""
+
+
+def _with_merged_lists(target: Manifest, patch: Manifest) -> Manifest:
+    """Return a strategic merge patch as a merge patch: with the entries that its lists add to."""
+    result: Manifest = {}
+    for name, value in patch.items():
+        known = target.get(name)
+        if (identity := _MERGED_LISTS.get(name)) is not None:
+            result[name] = list({identity(entry): entry for entry in (*(known or ()), *value)}.values())
+        elif isinstance(value, dict) and isinstance(known, dict):
+            result[name] = _with_merged_lists(known, value)
+        else:
+            result[name] = value
+    return result

@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 from volcanoio.engine.scheduling.cluster.attempts import Precision, Reason
+from volcanoio.engine.scheduling.cluster.device_claims import DeviceClaims
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import Quantity
@@ -341,6 +342,7 @@ class SessionContext:
         self.jobs: Mapping[str, JobInfo] = ledger.schedulable_jobs
         self.queues: Mapping[str, QueueInfo] = ledger.existing_queues
         self.volumes: VolumeIndex = ledger.volumes
+        self.device_claims: DeviceClaims = ledger.device_claims
         self.prebinding: Mapping[str, Sequence[PreBindStep]] = state.prebinding
         self.table = self.plugin_tables.get
         self.questions = Questions(state.answers, self.outbox, answering=opening.answering)

@@ -11,6 +11,7 @@ from functools import cached_property
 from operator import attrgetter
 
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_QUOTA, RETRY_AFTER, Precision, Reason, UnschedulableUntil
+from volcanoio.engine.scheduling.cluster.device_claims import DEVICE_CLAIMS
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, MinResourcesKey, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
@@ -78,17 +79,24 @@ def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *,
 
 
 def use_shapes_with_claims(session: CycleSession, tasks: Sequence[TaskInfo], *, has_traits: bool) -> None:
-    """Set the shape of tasks with volume claims to one that includes the claims, if some plugin watches claims.
+    """Set the shape of tasks with claims of volumes or devices to one that includes those that plugins watch.
 
     `has_traits`: the shapes of the tasks include traits already.
     """
-    volumes = session.state.ledger.volumes
-    if volumes.is_active and CLAIMS in session.profile.watches:
-        with_claims = session.state.ledger.shapes.with_claims
-        for task in tasks:
-            if task.claim_names:
-                plain = task.shape if has_traits else task.base_shape
-                task.shape = with_claims(plain, tuple([claim for _, claim in volumes.claims(task)]))
+    ledger, watches = session.state.ledger, session.profile.watches
+    volumes = ledger.volumes if ledger.volumes.is_active and CLAIMS in watches else None
+    devices = ledger.device_claims if DEVICE_CLAIMS in watches else None
+    if volumes is None and devices is None:
+        return
+    for task in tasks:
+        of_devices = devices is not None and task.base_shape.has_device_claims
+        if task.claim_names or of_devices:
+            plain = task.shape if has_traits else task.base_shape
+            task.shape = ledger.shapes.with_claims(
+                plain,
+                tuple([claim for _, claim in volumes.claims(task)]) if volumes is not None else (),
+                tuple([claim for _, claim in devices.claims(task)]) if devices is not None and of_devices else (),
+            )
 
 
 def _use_shapes_with_traits(session: CycleSession, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
@@ -221,6 +229,7 @@ def _nominated_rows(session: CycleSession, job: JobInfo) -> tuple[list[TaskInfo]
             nomination is None
             or task.shape is not shape
             or task.claim_names
+            or task.base_shape.has_device_claims
             or task.retry_at > now
             or nomination.node not in index
         ):

@@ -343,7 +343,8 @@ class Semver(Opaque):
         return (self.numbers, not self.pre, self.pre)
 
 
-def _parse(text: str) -> Semver:
+def parse_semver(text: str) -> Semver:
+    """Parse a semantic version; raises ValueError."""
     match = _VERSION.fullmatch(text)
     if match is None:
         raise ValueError("No Major.Minor.Patch elements found" if text.count(".") < 2 else f"Invalid version: {text}")
@@ -364,14 +365,14 @@ def _normalized(text: str) -> str:
 
 def _semver(text: str, normalize: bool = False) -> Semver:
     try:
-        return _parse(_normalized(text) if normalize else text)
+        return parse_semver(_normalized(text) if normalize else text)
     except ValueError as error:
         raise EvaluationError(str(error)) from None
 
 
 def _is_semver(text: str, normalize: bool = False) -> bool:
     try:
-        _parse(_normalized(text) if normalize else text)
+        parse_semver(_normalized(text) if normalize else text)
     except ValueError:
         return False
     return True

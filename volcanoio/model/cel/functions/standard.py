@@ -21,6 +21,7 @@ from volcanoio.model.cel.functions.times import (
 from volcanoio.model.cel.signatures import Declared
 from volcanoio.model.cel.values import (
     NOTHING,
+    DefaultMap,
     Duration,
     Opaque,
     Optional,
@@ -123,7 +124,7 @@ def _not(value: Any) -> bool:
 def _in(value: Any, container: Any) -> bool:
     if isinstance(container, list):
         return contains(container, value)
-    if type(container) is dict:
+    if isinstance(container, dict):
         return _has_key(container, value)
     raise NoSuchOverload
 
@@ -150,9 +151,11 @@ def index(container: Any, key: Any) -> Any:
         if not 0 <= at < len(container):
             raise EvaluationError(f"index out of bounds: {at}")
         return container[at]
-    if type(container) is dict:
+    if isinstance(container, dict):
         if _has_key(container, key):
             return container[key]
+        if type(container) is DefaultMap:
+            return container.default
         raise EvaluationError(f"no such key: {key}")
     raise NoSuchOverload
 
@@ -165,7 +168,7 @@ def optional_index(container: Any, key: Any) -> Any:
         container = container.value
     if isinstance(container, list):
         found = type(key) in {int, UInt} and 0 <= key < len(container)
-    elif type(container) is dict:
+    elif isinstance(container, dict):
         found = _has_key(container, key)
     else:
         raise NoSuchOverload
@@ -173,7 +176,7 @@ def optional_index(container: Any, key: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    if type(value) in {str, bytes, dict} or isinstance(value, list):
+    if type(value) in {str, bytes} or isinstance(value, list | dict):
         return len(value)
     raise NoSuchOverload
 

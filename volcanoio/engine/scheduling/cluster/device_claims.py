@@ -1,0 +1,75 @@
+"""Device claims: the claims that tasks name, and what they ask for (dynamic resource allocation).
+
+A pod names a claim, or a template from which a controller makes a claim for it; `status.resourceClaimStatuses` of the
+pod has the name of that. Messages: Kubernetes k8s.io/dynamic-resource-allocation/resourceclaim.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from volcanoio.engine.scheduling.cluster.inputs import Inputs
+from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.framework.scheduling.deviceclaims import DeviceClaim
+from volcanoio.framework.scheduling.views import Task, TaskStatus
+from volcanoio.model import kinds
+from volcanoio.model.dynamic_resources.objects import ResourceClaim
+
+DEVICE_CLAIMS = kinds.RESOURCE_CLAIM.resource
+_NOT_CREATED = "ResourceClaim not created yet"
+_ENCODE = msgspec.json.Encoder(order="sorted").encode
+
+
+class DeviceClaims:
+    """The device claims of tasks. Implements `views.DeviceClaimsView`."""
+
+    def __init__(self, inputs: Inputs, tasks: Mapping[str, TaskInfo]) -> None:
+        self._inputs = inputs
+        self._tasks = tasks
+        self._read: dict[str, tuple[ResourceClaim, DeviceClaim]] = {}
+        """Claims by key as they were last read, and what was read of them."""
+
+    def claims(self, task: Task) -> Sequence[tuple[str, DeviceClaim]]:
+        """Return the claims of a task by key, in the order of its spec; without the key for one that has no name."""
+        return tuple(self._claims(task))
+
+    def status_of(self, uid: str) -> TaskStatus | None:
+        """Return the status of the task of a pod, None if there is no such pod."""
+        return None if (task := self._tasks.get(uid)) is None else task.status
+
+    def _claims(self, task: Task) -> Iterator[tuple[str, DeviceClaim]]:
+        pod = task.pod
+        statuses = {status.get("name"): status for status in pod.status.resource_claim_statuses}
+        for entry in pod.spec.resource_claims:
+            is_own = not entry.get("resourceClaimName")
+            if is_own:
+                if (status := statuses.get(entry.get("name"))) is None:
+                    yield "", DeviceClaim(error=_NOT_CREATED)
+                    continue
+                if not (name := status.get("resourceClaimName")):
+                    continue  # no claim is needed for this entry
+            else:
+                name = entry["resourceClaimName"]
+            yield self._claim(task, str(name), is_own=is_own)
+
+    def _claim(self, task: Task, name: str, *, is_own: bool) -> tuple[str, DeviceClaim]:
+        key = f"{task.namespace}/{name}"
+        claim = self._inputs.objects(DEVICE_CLAIMS).get(key)
+        if not isinstance(claim, ResourceClaim):
+            self._read.pop(key, None)
+            return key, DeviceClaim(error=f'resourceclaim "{name}" not found')
+        if claim.metadata.deletion_timestamp is not None:
+            return key, DeviceClaim(error=f'resourceclaim "{name}" is being deleted')
+        owner = claim.metadata.controller
+        if is_own and (owner is None or owner.uid != task.uid):
+            return key, DeviceClaim(error=f'resourceclaim "{name}" was not created for the pod: it does not own it')
+        known = self._read.get(key)
+        if known is None or known[0] is not claim:
+            known = self._read[key] = claim, self._described(key, claim)
+        content = known[1]
+        return key, msgspec.structs.replace(content, key="") if is_own and claim.status.allocation is None else content
+
+    def _described(self, key: str, claim: ResourceClaim) -> DeviceClaim:
+        devices: Any = claim.spec.devices
+        return DeviceClaim(key=key, devices=_ENCODE(msgspec.structs.replace(devices, config=())))
