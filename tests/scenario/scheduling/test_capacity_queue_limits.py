@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-import pytest
-
 from tests.scenario.scheduling.capacity_clusters import FLAT, ROOT, TREE, guarantee, running_job, waiting_job
 from tests.scenario.scheduling.harness import Scenario, World, group, node, on_node, pod, queue, scenarios
-from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.session import Session
@@ -176,10 +173,3 @@ def attempted_jobs(world: World) -> set[str]:
         pass
     session.undo()
     return session.attempted_jobs
-
-
-@pytest.mark.parametrize("key", ["capacity.DynamicResourceAllocationEnable", "capacity.DRAConsumableCapacityEnable"])
-def test_limits_on_claimed_devices_are_rejected_as_not_available(key: str) -> None:
-    with pytest.raises(ConfigurationError, match="not available yet"):
-        World(conf=FLAT + f"    arguments: {{{key}: true}}\n")
-    World(conf=FLAT + f"    arguments: {{{key}: false, ancestorReclaimLevel: -1}}\n")

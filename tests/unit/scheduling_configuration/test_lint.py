@@ -78,25 +78,6 @@ configurations:
     assert findings(text, ignore_unavailable=True) == [skipped, wrong]
 
 
-def test_device_claims_are_refused_wherever_they_are_switched_on() -> None:
-    """A pod with claims would never run; false is what the file does without the key."""
-    text = """actions: "allocate"
-tiers:
-- plugins:
-  - name: predicates
-    arguments: {predicate.DynamicResourceAllocationEnable: true}
-  - name: capacity
-    arguments: {capacity.DynamicResourceAllocationEnable: true, capacity.DRAConsumableCapacityEnable: true}
-"""
-    assert findings(text) == [
-        (
-            "7:17: error: capacity: capacity.DynamicResourceAllocationEnable is not available yet: claims are not "
-            "counted; remove it or set it to false"
-        ),
-    ]
-    assert findings(text.replace("true", "false")) == []
-
-
 def test_switches_and_arguments_without_effect_are_warnings() -> None:
     text = """actions: "allocate"
 tiers:

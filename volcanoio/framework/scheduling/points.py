@@ -16,7 +16,17 @@ from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.sources import Source
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility, Verdict
-from volcanoio.framework.scheduling.views import AmountColumns, Job, NodeRow, Nodes, QueueView, Shape, SubJob, Task
+from volcanoio.framework.scheduling.views import (
+    AmountColumns,
+    Amounts,
+    Job,
+    NodeRow,
+    Nodes,
+    QueueView,
+    Shape,
+    SubJob,
+    Task,
+)
 from volcanoio.framework.scheduling_effects import PreBindStep
 
 Checkpoints: TypeAlias = Iterator[None]
@@ -568,6 +578,15 @@ class Accounting(Protocol):
         """Count `count` tasks of a shape that were evicted or unallocated, except by a discard (the undo log covers
         those).
         """
+        ...
+
+
+@runtime_checkable
+class QueueUsage(Protocol):
+    """Adds to `status.allocated` of queues what is not among the requests of tasks, such as claimed devices."""
+
+    def queue_usage(self, queue: QueueView) -> Amounts:
+        """Return these amounts for the queue's own tasks, without those of queues below it."""
         ...
 
 

@@ -94,7 +94,8 @@ class QueueAttributes:
 
     def admitted(self) -> Amounts:
         """Return what is admitted and not placed yet."""
-        return {name: self.queued.get(name, 0) + self._inqueue.get(name) for name in {*self._names, *self.queued}}
+        names = {*self._names, *self.queued, *self._inqueue.values}
+        return {name: self.queued.get(name, 0) + self._inqueue.get(name) for name in names}
 
     def allocated_amount(self, name: str) -> int:
         """Return what its jobs have allocated now of one resource."""

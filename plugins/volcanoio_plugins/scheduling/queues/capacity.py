@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from volcanoio.framework.arguments import ArgumentError, convert
+from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.points import Checkpoints, Purpose, SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
@@ -23,6 +23,7 @@ from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, maximum, total
 from volcanoio_plugins.scheduling.queues.attributes import (
     QUEUE_CLOSED,
+    QUOTA_INSUFFICIENT,
     DemandSums,
     QueueAttributes,
     QueueLimits,
@@ -32,8 +33,9 @@ from volcanoio_plugins.scheduling.queues.attributes import (
     minimum,
     queue_of,
 )
+from volcanoio_plugins.scheduling.queues.devicequota import DeviceQuota
 from volcanoio_plugins.scheduling.queues.gauges import QueueGauges
-from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, shortage
 
 UNLIMITED = 2**62
 """An amount larger than any real one: the limit of the root if it has no capability."""
@@ -232,15 +234,17 @@ def _exceeds(allocated: Quantities, deserved: Quantities, requests: Mapping[str,
 
 
 HIERARCHY_BROKEN, NOT_A_LEAF = "QueueHierarchyBroken", "QueueNotLeaf"
-_DRA_KEYS = ("capacity.DynamicResourceAllocationEnable", "capacity.DRAConsumableCapacityEnable")
 
 
 class CapacityArguments(msgspec.Struct, frozen=True):
-    """`ancestorReclaimLevel`: how many ancestors of a queue count on reclaim; below 0 means 0."""
+    """`ancestorReclaimLevel`: how many ancestors of a queue count on reclaim; below 0 means 0.
+
+    The others: whether claimed devices count against queues, and whether their capacity does, too.
+    """
 
     ancestor_level: int = msgspec.field(default=0, name="ancestorReclaimLevel")
-    devices: bool = msgspec.field(default=False, name=_DRA_KEYS[0])
-    device_capacity: bool = msgspec.field(default=False, name=_DRA_KEYS[1])
+    devices: bool = msgspec.field(default=False, name="capacity.DynamicResourceAllocationEnable")
+    device_capacity: bool = msgspec.field(default=False, name="capacity.DRAConsumableCapacityEnable")
 
 
 class Capacity:
@@ -249,13 +253,14 @@ class Capacity:
     name = "capacity"
     keeps_enqueue_verdicts = True
     keeps_verdicts = True
+    watches: tuple[str, ...] = ()
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         given = convert(arguments, CapacityArguments, self.name)
-        for key, requested in zip(_DRA_KEYS, (given.devices, given.device_capacity), strict=True):
-            if requested:
-                msg = f"capacity: {key} is not available yet: claims are not counted; remove it or set it to false"
-                raise ArgumentError(msg, key=key)
+        self._devices = DeviceQuota(capacity=given.device_capacity) if given.devices else None
+        if self._devices is not None:
+            self.watches = self._devices.watches
+            self.keeps_enqueue_verdicts = False  # the claims of a job's own pods count
         self._level = max(given.ancestor_level, 0)
         self._hierarchical = False
         self._jobs: Mapping[str, Job] = {}
@@ -279,6 +284,9 @@ class Capacity:
         self._rejections = {
             name: error for name, branch in self._branches.items() if (error := _hierarchy_verdict(branch))
         }
+        if self._devices is not None:
+            above = {name: branch.ancestors for name, branch in self._branches.items()}
+            self._devices.open(session, partial(session.table, self.name), above)
         self._chains = self._in_tree(session) if self._hierarchical else self._flat(session)
         return self._count_admitted(session)
 
@@ -307,6 +315,8 @@ class Capacity:
             return 0
         for attr in chain.members:
             count = attr.fits(shape.requests, count, attr.real_capability)
+            if self._devices is not None and shape.device_claims:
+                count = self._devices.fits(attr, shape, count)
         return count
 
     def room_details(self, queue: QueueView, shape: Shape, count: int) -> str:
@@ -316,6 +326,8 @@ class Capacity:
         chain = self._chains.get(queue.name)
         for attr in chain.members if chain is not None else ():
             if text := attr.explain_limit(shape.requests, count, attr.real_capability, "limit"):
+                return text
+            if self._devices is not None and (text := self._devices.explain(attr, shape, count)):
                 return text
         return ""
 
@@ -354,17 +366,22 @@ class Capacity:
             return error
         if (chain := self._chains.get(job.queue)) is None or not chain.own.queue.is_open:
             return reject(QUEUE_CLOSED, f"queue {job.queue} is not open")
-        if job.min_resources is None:
-            return PERMIT
+        devices = self._devices.demand(job) if self._devices is not None else {}
         for attr in chain.members:
-            if rejection := attr.rejection(job.min_resources, job.queue):
+            if job.min_resources is not None and (rejection := attr.rejection(job.min_resources, job.queue)):
                 return rejection
+            if self._devices is not None and (over := self._devices.insufficient(attr, devices)):
+                text = shortage("queue resource quota insufficient", "insufficient", over)
+                details = partial(self._devices.explain_shortage, attr, devices, over)
+                return reject(QUOTA_INSUFFICIENT, text, details)
         return PERMIT
 
     def job_enqueued(self, job: Job) -> None:
         """Count the admitted demand."""
         if chain := self._chains.get(job.queue):
             demand = minimum(job)
+            if self._devices is not None:
+                demand = total((demand, self._devices.demand(job)))
             for attr in chain.members:
                 attr.admit(demand)
 
@@ -373,6 +390,8 @@ class Capacity:
         if chain := self._chains.get(job.queue):
             for attr in chain.members:
                 attr.add(shape.requests, count)
+                if self._devices is not None:
+                    self._devices.count(attr, shape, count)
 
     def reserved(self, job: Job, shape: Shape, count: int) -> None:
         """Count reservations of tasks whose gates were removed."""
@@ -385,8 +404,14 @@ class Capacity:
         if chain := self._chains.get(job.queue):
             for attr in chain.members:
                 attr.add(shape.requests, -count)
+                if self._devices is not None:
+                    self._devices.count(attr, shape, -count)
         if self._released is not None:
             self._released.add("", 1)
+
+    def queue_usage(self, queue: QueueView) -> Amounts:
+        """Return the devices that the queue's tasks have claimed, for its status."""
+        return self._devices.own_usage(queue.name) if self._devices is not None else {}
 
     def report(self, probe: Probe) -> None:
         """Report the amounts of each queue."""
@@ -415,7 +440,7 @@ class Capacity:
                     real_capability=real_capability,
                     guarantee=queue.guarantee,
                 )
-                attr = QueueAttributes(queue, limits, table)
+                attr = QueueAttributes(queue, limits, table, allocated=self._allocated(queue, queue.allocated))
                 chains[name] = QueueChain((attr,))
         return chains
 
@@ -432,7 +457,11 @@ class Capacity:
         table = partial(session.table, self.name)
         attrs = {
             name: QueueAttributes(
-                session.queues[name], known[name], table, allocated=allocated[name], requested=requested[name]
+                session.queues[name],
+                known[name],
+                table,
+                allocated=self._allocated(session.queues[name], allocated[name]),
+                requested=requested[name],
             )
             for name in known
         }
@@ -440,6 +469,10 @@ class Capacity:
             name: QueueChain((attrs[name], *(attrs[above] for above in self._branches[name].ancestors)))
             for name in known
         }
+
+    def _allocated(self, queue: QueueView, amounts: Mapping[str, int]) -> Amounts:
+        """Return what a queue has allocated, with the devices that its tasks have claimed."""
+        return {**amounts, **(self._devices.usage(queue.name) if self._devices is not None else {})}
 
     def _count_admitted(self, session: SessionView) -> Checkpoints:
         yield from self._demand.update(session)
@@ -451,6 +484,9 @@ class Capacity:
                 for attr in chain.members:
                     attr.elastic = total((attr.elastic, surplus))
                     attr.queued = total((attr.queued, queued))
+        for name, demand in (self._devices.admitted() if self._devices is not None else {}).items():
+            for attr in self._chains[name].members if name in self._chains else ():
+                attr.queued = total((attr.queued, demand))
 
 
 def _share_key(attr: QueueAttributes) -> tuple[float, bool]:

@@ -356,7 +356,11 @@ class Ledger:
         ):
             task.pod = pod
             task.nominated_node = pod.status.nominated_node_name
-            return pod.status.resource_claim_statuses != old.status.resource_claim_statuses
+            if pod.status.resource_claim_statuses == old.status.resource_claim_statuses:
+                return False
+            if task.job_info is not None:
+                self.changes.mark(task.job_info)
+            return True
         status, node = task.status, task.node
         self.remove_task(task)
         task.update(pod, shape)

@@ -112,6 +112,8 @@ class Rules:
         self._prebinds_by_shape: dict[int, tuple[Callable[[Task], Sequence[PreBindStep]], ...]] = {}
         self.accounting_in = self._flat(points.Accounting, "allocated")
         self.accounting_out = self._flat(points.Accounting, "released")
+        self.queue_usage = self._flat(points.QueueUsage, "queue_usage")
+        """What plugins add to the allocated amounts in the status of queues."""
         self.reservation_accounting = self._flat(points.ReservationAccounting, "reserved")
 
     def _collect_orders(self) -> None:

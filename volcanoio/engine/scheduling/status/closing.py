@@ -3,7 +3,7 @@
 Only jobs are reviewed that changed, or whose reason for waiting may have changed.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from heapq import merge
 from itertools import islice
@@ -24,7 +24,7 @@ from volcanoio.framework.backoff import jittered
 from volcanoio.framework.effects import Patch, merge_diff, record_event
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.sessionview import Text
-from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, TaskStatus
 from volcanoio.framework.statuses import with_details, without_details
 from volcanoio.model import kinds
 from volcanoio.model.names import ALLOCATED_HYPER_NODE, QUEUE_NAME_ANNOTATION, ROOT_QUEUE
@@ -35,7 +35,7 @@ from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGrou
 def write_queues(session: CycleSession) -> None:
     """Write allocated amounts that changed, at most once per period and queue."""
     queues = session.state.ledger.existing_queues
-    for name, allocated in sorted(_allocated_with_descendants(queues).items()):
+    for name, allocated in sorted(_allocated_with_descendants(queues, session.rules.queue_usage).items()):
         queue = queues[name]
         last = queue.status_allocated if queue.allocated_in_flight is None else queue.allocated_in_flight
         if allocated == last or session.now < queue.allocated_written_at + session.period:
@@ -56,15 +56,22 @@ def write_queues(session: CycleSession) -> None:
         )
 
 
-def _allocated_with_descendants(queues: Mapping[str, QueueInfo]) -> dict[str, dict[str, int]]:
-    """Return what is allocated to each queue and its descendants; a missing or circular parent ends the chain."""
+def _allocated_with_descendants(
+    queues: Mapping[str, QueueInfo], usage: Sequence[Callable[[QueueInfo], Amounts]]
+) -> dict[str, dict[str, int]]:
+    """Return what is allocated to each queue and its descendants; a missing or circular parent ends the chain.
+
+    `usage` are functions that return further amounts of a queue.
+    """
     total: dict[str, dict[str, int]] = {name: {} for name in queues}
     for name, queue in queues.items():
+        more = [amounts for ask in usage if (amounts := ask(queue))]
         seen: set[str] = set()
         at = name
         while at in queues and at not in seen:
             seen.add(at)
-            add_nonzero(total[at], queue.allocated, 1)
+            for amounts in (queue.allocated, *more):
+                add_nonzero(total[at], amounts, 1)
             at = queues[at].object.spec.parent or (ROOT_QUEUE if at != ROOT_QUEUE else "")
     return total
 
