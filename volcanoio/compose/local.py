@@ -56,6 +56,7 @@ from volcanoio.localcluster.controllers.nodelifecycle import NodeHealthControlle
 from volcanoio.localcluster.controllers.objects import REPLICATION_CONTROLLER
 from volcanoio.localcluster.controllers.podgc import PodCollector
 from volcanoio.localcluster.controllers.replicasets import ReplicaSetController
+from volcanoio.localcluster.controllers.resourceclaims import ClaimMaker, ClaimReleaser
 from volcanoio.localcluster.controllers.statefulsets import StatefulSetController
 from volcanoio.localcluster.controllers.tainteviction import TaintEvictionController
 from volcanoio.localcluster.nodes.container_runtime import SIMULATED, ContainerLogs, SimulatedLogs
@@ -408,4 +409,6 @@ def all_controllers() -> tuple[ClusterController, ...]:
         TaintEvictionController(),
         PodCollector(),
         GroupProtectionController(),
+        ClaimMaker(),
+        ClaimReleaser(),
     )

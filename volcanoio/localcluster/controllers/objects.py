@@ -51,12 +51,13 @@ DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", Workload)
 BATCH_JOB = Kind("batch", "v1", "Job", "jobs", Workload)
 CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions", ControllerRevision, True, False)
 BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", Workload)
+CLAIM_TEMPLATE = Kind("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates", Workload, True, False)
 ENDPOINTS = Kind("", "v1", "Endpoints", "endpoints", Endpoints, True, False)
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", EndpointSlice, True, False)
 
 KINDS = (
     *kinds.ALL, REPLICA_SET, REPLICATION_CONTROLLER, DEPLOYMENT, STATEFUL_SET, DAEMON_SET, BATCH_JOB,
-    CONTROLLER_REVISION, BUDGET, ENDPOINTS, ENDPOINT_SLICE,
+    CONTROLLER_REVISION, BUDGET, CLAIM_TEMPLATE, ENDPOINTS, ENDPOINT_SLICE,
 )  # fmt: skip
 """All kinds that a writer may name."""
 

@@ -190,6 +190,7 @@ SELECTABLE: dict[str, tuple[str, ...]] = {
     "secrets": ("type",),
     "services": ("spec.clusterIP", "spec.type"),
     "replicationcontrollers": ("status.replicas",),
+    "resourceslices.resource.k8s.io": ("spec.driver", "spec.nodeName"),
     "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
     "events": (
         *(f"involvedObject.{key}" for key in _INVOLVED),

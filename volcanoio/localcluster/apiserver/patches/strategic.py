@@ -36,6 +36,7 @@ MERGE_KEYS: Final[dict[str, dict[str, str]]] = {
         "podIPs": "ip",
         "hostIPs": "ip",
         "resourceClaimStatuses": "name",
+        "reservedFor": "uid",
     },
 }
 """Merge key of a list, by the field that encloses it and its own name."""

@@ -214,6 +214,24 @@ def _lease(obj: Manifest, now: datetime) -> Row:
     return [name_of(obj), (obj.get("spec") or {}).get("holderIdentity", ""), age_of(obj, now)]
 
 
+def _resource_claim(obj: Manifest, now: datetime) -> Row:
+    status = obj.get("status") or {}
+    is_deleted, is_allocated = "deletionTimestamp" in obj["metadata"], status.get("allocation") is not None
+    states = {
+        "deleted": is_deleted,
+        "pending": not is_deleted and not is_allocated,
+        "allocated": is_allocated,
+        "reserved": is_allocated and bool(status.get("reservedFor")),
+    }
+    return [name_of(obj), ",".join(state for state, holds in states.items() if holds), age_of(obj, now)]
+
+
+def _resource_slice(obj: Manifest, now: datetime) -> Row:
+    spec = obj.get("spec") or {}
+    pool = (spec.get("pool") or {}).get("name", "")
+    return [name_of(obj), spec.get("nodeName") or "", spec.get("driver", ""), pool, age_of(obj, now)]
+
+
 GENERIC = Printer(column_list("Name,Age"), lambda obj, now: [name_of(obj), age_of(obj, now)])
 _EVENT_COLUMNS = tuple(
     one._replace(format="name" if one.name == "Name" else "")
@@ -256,6 +274,8 @@ PRINTERS: dict[str, Printer] = {
         _priority_class,
     ),
     "podgroups.scheduling.k8s.io": Printer(column_list("Name,Policy,Workload,Status,Age"), _pod_group),
+    "resourceclaims.resource.k8s.io": Printer(column_list("Name,State,Age"), _resource_claim),
+    "resourceslices.resource.k8s.io": Printer(column_list("Name,Node,Driver,Pool,Age"), _resource_slice),
     "leases.coordination.k8s.io": Printer(column_list("Name,Holder,Age"), _lease),
 }
 """Printers by `plural.group`."""

@@ -29,7 +29,11 @@ from volcanoio.model.validation.field_errors import FieldError
 _WITH_STATUS: Final = frozenset({"labels", "annotations", "finalizers", "ownerReferences"})
 """Metadata of built-ins that is written along with the status."""
 
-_NOT_WITH_STATUS: Final = {"pods": frozenset({"ownerReferences"}), "deployments.apps": frozenset({"labels"})}
+_NOT_WITH_STATUS: Final = {
+    "pods": frozenset({"ownerReferences"}),
+    "deployments.apps": frozenset({"labels"}),
+    "resourceclaims.resource.k8s.io": _WITH_STATUS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,8 @@ def rule_errors(write: Write, obj: Manifest, *, content: bool = True, warnings: 
             found += strategy.validate(obj)
         if old is not None:
             found += strategy.validate_update(obj, old)
+    if old is not None and write.target.subresource == "status":
+        found += strategy.validate_status(obj, old)
     if described and resource.name in metadata.LOOSE and (old is not None or not found):
         found += metadata.errors(resource, obj["metadata"])
     return found

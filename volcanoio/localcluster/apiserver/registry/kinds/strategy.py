@@ -100,9 +100,9 @@ class Strategy:
 
     `create` sets the fields of a new object besides defaults (a status, an allocated value); `default` sets missing
     fields on create and update; `keep` copies from the stored object what an update must not set. `validate` returns
-    errors, `validate_update` forbidden changes. `create` and `default` change the object in place and may raise
-    ApiError. `warning` is sent to each creator, as is the result of `warn` for a new object (and the old one, on an
-    update). `only_updates` kinds validate an update by `validate_update` alone.
+    errors, `validate_update` forbidden changes, `validate_status` the errors of a new status. `create` and `default`
+    change the object in place and may raise ApiError. `warning` is sent to each creator, as is the result of `warn` for
+    a new object (and the old one, on an update). `only_updates` kinds validate an update by `validate_update` alone.
     """
 
     create: Callable[[Manifest, Core], None] = _no_default
@@ -110,6 +110,7 @@ class Strategy:
     keep: Callable[[Manifest, Manifest], None] = _keep_nothing
     validate: Callable[[Manifest], list[FieldError]] = _no_errors
     validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _no_update_errors
+    validate_status: Callable[[Manifest, Manifest], list[FieldError]] = _no_update_errors
     only_updates: bool = False
     warning: str = ""
     warn: Callable[[Manifest, Manifest | None], list[str]] | None = None
@@ -129,8 +130,6 @@ IDLE: Final = {
     "ipaddresses.networking.k8s.io": Strategy(warning=idle("IPAddress")),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": Strategy(warning=idle("MutatingAdmissionPolicy")),
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": Strategy(warning=idle("PriorityLevelConfiguration")),
-    "resourceclaims.resource.k8s.io": Strategy(warning=idle("ResourceClaim")),
-    "resourceclaimtemplates.resource.k8s.io": Strategy(warning=idle("ResourceClaimTemplate")),
     "servicecidrs.networking.k8s.io": Strategy(warning=idle("ServiceCIDR")),
     "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(warning=idle("ValidatingAdmissionPolicy")),
     "volumeattachments.storage.k8s.io": Strategy(warning=idle("VolumeAttachment")),

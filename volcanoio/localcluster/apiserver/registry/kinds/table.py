@@ -6,6 +6,12 @@ from volcanoio.localcluster.apiserver.registry.kinds import definitions, policie
 from volcanoio.localcluster.apiserver.registry.kinds.autoscaling import SCALERS
 from volcanoio.localcluster.apiserver.registry.kinds.cluster import NAMESPACES, NODES, RUNTIME_CLASSES
 from volcanoio.localcluster.apiserver.registry.kinds.configuration import CONFIG_MAPS, SECRETS
+from volcanoio.localcluster.apiserver.registry.kinds.devices.claims import (
+    DEVICE_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+)
+from volcanoio.localcluster.apiserver.registry.kinds.devices.slices import RESOURCE_SLICES
 from volcanoio.localcluster.apiserver.registry.kinds.events import EVENTS
 from volcanoio.localcluster.apiserver.registry.kinds.networking import (
     ENDPOINTS,
@@ -48,6 +54,10 @@ STRATEGIES: dict[str, Strategy] = {
     "ingressclasses.networking.k8s.io": INGRESS_CLASSES,
     "networkpolicies.networking.k8s.io": POLICIES,
     "runtimeclasses.node.k8s.io": RUNTIME_CLASSES,
+    "deviceclasses.resource.k8s.io": DEVICE_CLASSES,
+    "resourceclaims.resource.k8s.io": RESOURCE_CLAIMS,
+    "resourceclaimtemplates.resource.k8s.io": RESOURCE_CLAIM_TEMPLATES,
+    "resourceslices.resource.k8s.io": RESOURCE_SLICES,
     **RBAC,
     **WORKLOADS,
     **NATIVE_GROUPS,
