@@ -108,7 +108,7 @@ def _objects(nodes: int, sizes: list[int], topology: Manifest) -> Iterator[Manif
             yield _object(kinds.POD, f"other-{at}", namespace="others", spec=spec, status={"phase": "Running"})
     yield _object(kinds.QUEUE, "default", spec={"weight": 1}, status={"state": "Open"})
     for at, size in enumerate(sizes):
-        minimum = {"minMember": size, "queue": "default", "minResources": {"cpu": str(6 * size)}}
+        minimum: Manifest = {"minMember": size, "queue": "default", "minResources": {"cpu": str(6 * size)}}
         group = {**minimum, "networkTopology": topology}
         yield _object(kinds.POD_GROUP, f"gang-{at}", namespace="bench", spec=group, status={"phase": "Inqueue"})
         for member in range(size):
@@ -126,7 +126,7 @@ def _objects(nodes: int, sizes: list[int], topology: Manifest) -> Iterator[Manif
 
 def _object(kind: kinds.Kind, name: str, **more: Any) -> Manifest:
     meta = {key: more.pop(key) for key in ("namespace", "labels", "annotations") if key in more}
-    named = {"name": name, "uid": f"uid-{name}", "creationTimestamp": CREATED, **meta}
+    named: Manifest = {"name": name, "uid": f"uid-{name}", "creationTimestamp": CREATED, **meta}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": named, **more}
 
 

@@ -54,7 +54,7 @@ class Defragment:
         self._options = convert(arguments, DefragmentArguments, f"action {self.name}")
 
     def run(self, session: Session) -> Iterator[None]:
-        """Make room for gangs that must stay together, in no particular order of queues: nobody loses anything."""
+        """Make room for gangs that must stay together, whatever their queues: no job loses its place."""
         for job in preemptors(session):
             if session.is_budget_exhausted():
                 return

@@ -306,8 +306,8 @@ def _write_status(
     if job.native is not None:
         new = PodGroupStatus(phase=phase, conditions=conditions, running=running, succeeded=succeeded, failed=failed)
         job.group = msgspec.structs.replace(job.group, status=new)
-        if (patch := condition_patch(job, session.timestamp)) is not None:
-            session.outbox.put(patch)
+        if (condition := condition_patch(job, session.timestamp)) is not None:
+            session.outbox.put(condition)
         return True
     if phase == old.phase and conditions == old.conditions:
         if running == old.running and succeeded == old.succeeded and failed == old.failed:
