@@ -6,11 +6,12 @@ imported by the names that they have there. This file imports nothing of `bench`
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 
 def first_of(*names: str) -> Any:
@@ -48,5 +49,14 @@ async def run(component: str, kubeconfig: Path) -> None:
         await transport.aclose()
 
 
+def event_loop() -> dict[str, Any]:
+    """Return the options of `anyio.run` with which the checkout's commands run components."""
+    try:
+        options: dict[str, Any] = first_of("volcanoio.cli.components:EVENT_LOOP")
+    except ImportError:
+        return {}
+    return options
+
+
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1], Path(sys.argv[2])))
+    anyio.run(run, sys.argv[1], Path(sys.argv[2]), backend_options=event_loop())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,6 +49,8 @@ from volcanoio.runtime.webhooks.paths import PathError, Target, parse_paths
 _USAGE_ERRORS = (
     AdmissionConfError, CertificateError, ConfigError, EndpointError, MountError, PathError, PluginError
 )  # fmt: skip
+EVENT_LOOP: dict[str, Any] = {"use_uvloop": sys.platform != "win32"}
+"""Options of `anyio.run`: uvloop takes a tenth less CPU time than asyncio's loop, for TLS and sockets most of all."""
 _log = structlog.get_logger(__name__)
 
 
@@ -86,7 +89,7 @@ def run_scheduler(**given: Any) -> int:
         def build(transport: Transport, probe: PrometheusProbe, leader: Leadership | None) -> SchedulerProcess:
             return SchedulerProcess(transport, clock=WallClock(), settings=settings, probe=probe, leadership=leader)
 
-        return anyio.run(_run, connection, component, build)
+        return anyio.run(_run, connection, component, build, backend_options=EVENT_LOOP)
 
 
 def run_controllers(**given: Any) -> int:
@@ -122,7 +125,7 @@ def run_controllers(**given: Any) -> int:
         def build(transport: Transport, probe: PrometheusProbe, leader: Leadership | None) -> ControllerManager:
             return ControllerManager(transport, clock=WallClock(), settings=settings, probe=probe, leadership=leader)
 
-        return anyio.run(_run, connection, component, build)
+        return anyio.run(_run, connection, component, build, backend_options=EVENT_LOOP)
 
 
 def run_webhooks(**given: Any) -> int:
@@ -165,7 +168,7 @@ def run_webhooks(**given: Any) -> int:
         def build(transport: Transport, probe: PrometheusProbe, _leader: Leadership | None) -> WebhookManager:
             return WebhookManager(transport, settings=settings, probe=probe)
 
-        return anyio.run(_run, connection, component, build)
+        return anyio.run(_run, connection, component, build, backend_options=EVENT_LOOP)
 
 
 _GATED = {"CronVolcanoJobSupport": "cronjob-controller", "VolcanoJobSupport": "job-controller"}

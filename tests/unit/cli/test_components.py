@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from typing import Any
 
+import anyio
 import pytest
 from click.testing import CliRunner
 
 from volcanoio.cli import components
 from volcanoio.cli.componentflags import GATES
-from volcanoio.cli.components import selected_controllers
+from volcanoio.cli.components import EVENT_LOOP, selected_controllers
 from volcanoio.cli.main import volcanoio
 from volcanoio.compose.component import ComponentSettings
 
@@ -49,3 +52,19 @@ def test_with_the_three_files_the_endpoints_of_every_component_are_served_by_htt
     assert without is None
     assert given is not None
     assert [path.name for path in given] == list(FILES)
+
+
+def test_the_event_loop_sends_a_write_before_it_does_anything_else() -> None:
+    """The fence of leadership is asked when a request is written, so its bytes must leave in the same step."""
+
+    async def sent_while_the_loop_is_held() -> bytes:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_connection(asyncio.Protocol, *server.getsockname())
+            peer, _ = server.accept()
+            with peer:
+                peer.settimeout(5)
+                transport.write(b"bind")
+                return peer.recv(4)
+
+    assert anyio.run(sent_while_the_loop_is_held, backend_options=EVENT_LOOP) == b"bind"
