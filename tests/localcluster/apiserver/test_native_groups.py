@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.localcluster.apiserver.api import MERGE, PODS, STRATEGIC, pod, running
 from volcanoio.model.base import Manifest
 
@@ -51,30 +49,45 @@ async def test_a_group_gets_its_defaults_priority_and_finalizer(tmp_path: Path) 
             assert text in answer.message
 
 
-@pytest.mark.parametrize(
-    ("spec", "error"),
-    [
-        ({"schedulingPolicy": {}}, "spec.schedulingPolicy: Invalid value: \"\": must specify one of: `basic`, `gang`"),
-        ({"schedulingPolicy": {"basic": {}, **GANG}}, ('spec.schedulingPolicy: Invalid value: "{basic, gang}": must '
-         "specify exactly one of: `basic`, `gang`")),
-        ({"schedulingPolicy": {"gang": {}}}, "spec.schedulingPolicy.gang.minCount: Required value"),
-        ({"schedulingPolicy": {"gang": {"minCount": -1}}}, ("spec.schedulingPolicy.gang.minCount: Invalid value: -1: "
-         "must be greater than or equal to 1")),
-        ({"disruptionMode": {"single": {}, "all": {}}}, ('spec.disruptionMode: Invalid value: "{single, all}": must '
-         "specify exactly one of: `single`, `all`")),
-        ({"schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}}, ("spec.schedulingConstraints.topology: "
-         "Too many: 2: must have at most 1 item")),
-        ({"schedulingConstraints": {"topology": [{"key": ""}]}}, ("spec.schedulingConstraints.topology[0].key: "
-         "Required value")),
-        ({"resourceClaims": [{"name": "c"}]}, ('spec.resourceClaims[0]: Invalid value: "": must specify one of: '
-         "`resourceClaimName`, `resourceClaimTemplateName`")),
-    ],
-)  # fmt: skip
-async def test_invalid_groups_are_refused(tmp_path: Path, spec: Manifest, error: str) -> None:
+INVALID: list[tuple[Manifest, str]] = [
+    ({"schedulingPolicy": {}}, 'spec.schedulingPolicy: Invalid value: "": must specify one of: `basic`, `gang`'),
+    (
+        {"schedulingPolicy": {"basic": {}, **GANG}},
+        ('spec.schedulingPolicy: Invalid value: "{basic, gang}": must specify exactly one of: `basic`, `gang`'),
+    ),
+    ({"schedulingPolicy": {"gang": {}}}, "spec.schedulingPolicy.gang.minCount: Required value"),
+    (
+        {"schedulingPolicy": {"gang": {"minCount": -1}}},
+        ("spec.schedulingPolicy.gang.minCount: Invalid value: -1: must be greater than or equal to 1"),
+    ),
+    (
+        {"disruptionMode": {"single": {}, "all": {}}},
+        ('spec.disruptionMode: Invalid value: "{single, all}": must specify exactly one of: `single`, `all`'),
+    ),
+    (
+        {"schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}},
+        ("spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item"),
+    ),
+    (
+        {"schedulingConstraints": {"topology": [{"key": ""}]}},
+        ("spec.schedulingConstraints.topology[0].key: Required value"),
+    ),
+    (
+        {"resourceClaims": [{"name": "c"}]},
+        (
+            'spec.resourceClaims[0]: Invalid value: "": must specify one of: '
+            "`resourceClaimName`, `resourceClaimTemplateName`"
+        ),
+    ),
+]
+
+
+async def test_invalid_groups_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as api:
-        answer = await api("POST", GROUPS, group(**spec))
-        assert (answer.code, answer.reason) == (422, "Invalid")
-        assert error in answer.message
+        for spec, error in INVALID:
+            answer = await api("POST", GROUPS, group(**spec))
+            assert (answer.code, answer.reason) == (422, "Invalid")
+            assert error in answer.message
 
 
 async def test_only_the_minimum_of_a_gang_may_change(tmp_path: Path) -> None:
@@ -163,3 +176,25 @@ async def test_a_manager_owns_what_it_applies(tmp_path: Path) -> None:
         assert answer.code == 201
         owned = answer.body["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
         assert owned == {"f:schedulingPolicy": {"f:gang": {"f:minCount": {}}}}
+
+
+async def test_the_scheduling_of_a_batch_job_stays_but_for_its_minimum(tmp_path: Path) -> None:
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+
+    def body(name: str, policy: Manifest) -> Manifest:
+        spec = {"parallelism": 2, "template": template, "scheduling": {"schedulingPolicy": policy}}
+        return {"metadata": {"name": name}, "spec": spec}
+
+    async with running(tmp_path) as api:
+        answer = await api("POST", jobs, body("a", {"basic": {}, "gang": {}}))
+        assert "spec.scheduling.schedulingPolicy: Invalid value" in answer.message
+        await api.made(jobs, body("a", {"gang": {}}))
+        for scheduling, code in (
+            ({"schedulingPolicy": {"gang": {"minCount": 1}}}, 200),
+            ({"schedulingPolicy": {"gang": None, "basic": {}}}, 422),
+            ({"disruptionMode": {"all": {}}}, 422),
+            (None, 422),
+        ):
+            answer = await api("PATCH", f"{jobs}/a", {"spec": {"scheduling": scheduling}}, MERGE)
+            assert (answer.code, scheduling) == (code, scheduling)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
+from volcanoio.kube.requests import DeleteOptions
+from volcanoio.localcluster.controllers.objects import BATCH_JOB
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest, StatusCondition
 from volcanoio.model.core import Pod
@@ -83,11 +85,21 @@ async def test_a_batch_job_waits_for_its_gang_and_starts_whole(tmp_path: Path) -
         await running(c, "late", 3)
 
 
-async def test_the_example_runs_to_its_end() -> None:
-    async with cluster(nodes=1) as c:
-        await c.example("22-native-gang.yaml")
-        done = await c.until(
-            kinds.POD, Pod,
-            lambda all_: sum(pod.status.phase == "Succeeded" for pod in all_.values()) == 3, "three pods succeed",
-        )  # fmt: skip
-        assert len(done) == 3
+async def test_a_job_that_asks_for_a_gang_gets_its_group() -> None:
+    """The Job names no PodGroup: its controller makes the Workload and the PodGroup; all end with the Job."""
+    _, job = example("asks")
+    del job["spec"]["template"]["spec"]["schedulingGroup"]
+    job["spec"]["scheduling"] = {"schedulingPolicy": {"gang": {}}}
+    async with cluster(**NODES) as c:
+        await c.create(job_manifest("first", replicas=2, run="3000s"))
+        await c.job("first", "Running")
+        await c.client.create(BATCH_JOB, job, namespace="default")
+        groups = await c.until(kinds.NATIVE_POD_GROUP, NativePodGroup, bool, "a PodGroup of the Job")
+        (name,) = groups
+        await condition(c, name, lambda one: one.status == "False", "unschedulable")
+        await c.client.delete(kinds.JOB, "first", "default")
+        await condition(c, name, lambda one: one.status == "True", "scheduled")
+        await running(c, "asks", 3)
+        await c.client.delete(BATCH_JOB, "asks", "default", options=DeleteOptions(propagation="Background"))
+        await c.until(kinds.NATIVE_POD_GROUP, NativePodGroup, lambda all_: not all_, "no PodGroup")
+        assert await c.client.list(kinds.WORKLOAD, "default") == []

@@ -63,6 +63,14 @@ NEWER: dict[str, dict[str, str]] = {
     "V1beta1PodGroupSchedulingPolicy": {"basic": "any", "gang": "V1beta1GangSchedulingPolicy"},
     "V1beta1GangSchedulingPolicy": {"minCount": "int"},
     "V1beta1WorkloadReference": {"templateName": "str", "workloadName": "str"},
+    "V1JobSchedulingConfiguration": {
+        "disruptionMode": "V1beta1DisruptionMode",
+        "resourceClaims": "list[V1beta1PodGroupResourceClaim]",
+        "schedulingConstraints": "V1beta1PodGroupSchedulingConstraints",
+        "schedulingPolicy": "V1JobSchedulingPolicy",
+    },
+    "V1JobSchedulingPolicy": {"basic": "any", "gang": "V1JobGangSchedulingPolicy"},
+    "V1JobGangSchedulingPolicy": {"minCount": "int"},
     "V1beta1Workload": {
         "apiVersion": "str",
         "kind": "str",
@@ -84,7 +92,10 @@ NEWER: dict[str, dict[str, str]] = {
         "schedulingPolicy": "V1beta1PodGroupSchedulingPolicy",
     },
 }
-"""Types → field → type. Source: Kubernetes API reference, scheduling.k8s.io/v1beta1 of 1.37."""
+"""Types → field → type. Source: Kubernetes API reference, scheduling.k8s.io/v1beta1 and batch/v1 of 1.37. The parts of
+`scheduling` of a Job have types of their own there (v1alpha3, WorkloadPodGroup…), with the same fields."""
+NEWER_FIELDS: dict[str, dict[str, str]] = {"V1JobSpec": {"scheduling": "V1JobSchedulingConfiguration"}}
+"""Fields of older types, and their types."""
 NEWER_REQUIRED: dict[str, list[str]] = {
     "V1beta1PodGroup": ["spec"],
     "V1beta1PodGroupSpec": ["schedulingPolicy"],
@@ -129,6 +140,8 @@ def table() -> dict[str, Any]:
         required[name] = [field for key, field in model.attribute_map.items() if _is_required(model, key)]
         todo += [found for type_ in types[name].values() for found in re.findall(r"\b[A-Z]\w+", type_)]
     resources |= NEWER_RESOURCES
+    for name, fields in NEWER_FIELDS.items():
+        types[name] |= fields
     return {"resources": resources, "types": types, "required": {name: some for name, some in required.items() if some}}
 
 

@@ -14,6 +14,7 @@ from volcanoio.framework.objects import Objects
 from volcanoio.framework.reconciler import NO_CHANGES, Plan, ReconcileView, Stage, Write, in_slow_start
 from volcanoio.localcluster.controllers.contract import BURST, ClusterController, creating, deleting, patching
 from volcanoio.localcluster.controllers.jobs import job_status as verdicts
+from volcanoio.localcluster.controllers.jobs.groups import JobGroup
 from volcanoio.localcluster.controllers.jobs.job_status import (
     FAILURES,
     FINALIZER,
@@ -38,7 +39,7 @@ from volcanoio.localcluster.controllers.ownership import Candidates, affected_ke
 from volcanoio.localcluster.controllers.pods import PodMetadata, deletion_order, generated, pod_condition, pod_of
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
-from volcanoio.model.kinds import POD, object_reference
+from volcanoio.model.kinds import NATIVE_POD_GROUP, POD, WORKLOAD, object_reference
 from volcanoio.model.times import epoch, rfc3339
 
 BACKOFF = Backoff(base=10.0, cap=600.0)
@@ -198,16 +199,20 @@ class JobController(ClusterController):
 
     name = "job-controller"
     primary = BATCH_JOB
-    reads = (POD,)
+    reads = (POD, WORKLOAD, NATIVE_POD_GROUP)
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
         """Return the job.
 
-        For a pod its owner or possible owners, also a missing owner while it has our finalizer.
+        For a pod its owner or possible owners, also a missing owner while it has our finalizer; for a PodGroup or
+        Workload its owner.
         """
         if event.resource == BATCH_JOB.resource:
             return (event.obj.metadata.key,)
         meta = event.obj.metadata
+        if event.resource in (WORKLOAD.resource, NATIVE_POD_GROUP.resource):
+            owner = meta.controller
+            return (f"{meta.namespace}/{owner.name}",) if owner is not None and owner.kind == BATCH_JOB.kind else ()
         jobs = objects.namespace(BATCH_JOB, meta.namespace, Workload)
         keys = affected_keys(BATCH_JOB, jobs, event.obj, event.previous) if jobs else []
         if not keys and FINALIZER in meta.finalizers and meta.controller is not None:
@@ -271,6 +276,14 @@ def release(pod: Pod) -> Write:
     return patching(POD, pod, {"metadata": {"finalizers": left or None}})
 
 
+def _has_started(job: Workload, pod_counts: PodCounts) -> bool:
+    """Return whether a job has or had pods, or was suspended: it is too late to put its pods into a PodGroup."""
+    status = job.status
+    if pod_counts.pods or status.get("startTime") or status.get("succeeded") or status.get("failed"):
+        return True
+    return condition_of(status.get("conditions") or (), "Suspended") is not None
+
+
 class _Reconciliation:
     """One reconciliation of an unfinished job."""
 
@@ -286,6 +299,9 @@ class _Reconciliation:
     def plan(self) -> Plan:
         """Return the status write first, so that counted pods may lose their finalizer; then pods."""
         job, pod_counts, view = self.job, self.pod_counts, self.view
+        group = JobGroup(job, view)
+        if stage := group.missing(has_started=_has_started(job, pod_counts)):
+            return NO_CHANGES if view.is_backing_off else Plan((stage,))
         status = self._status()
         stages = list(status_stages(BATCH_JOB, job, status))
         again = verdicts.deadline_of(job)
@@ -301,7 +317,9 @@ class _Reconciliation:
             if making.surplus:
                 stages.append(tuple(release(pod) for pod in making.surplus if FINALIZER in pod.metadata.finalizers))
                 stages.append(tuple(deleting(BATCH_JOB, self.job, pod) for pod in making.surplus))
-            stages += in_slow_start(creating(BATCH_JOB, self.job, manifest) for manifest in making.missing)
+            stages.append(group.resized())
+            missing = (group.join(manifest) for manifest in making.missing)
+            stages += in_slow_start(creating(BATCH_JOB, self.job, manifest) for manifest in missing)
             again = min((moment for moment in (again, making.again) if moment is not None), default=None)
         return Plan(tuple(stage for stage in stages if stage), tuple(self.events), again)
 

@@ -28,6 +28,7 @@ from volcanoio.localcluster.apiserver.registry.kinds.rules import (
     negative_errors,
     spec_of,
 )
+from volcanoio.localcluster.apiserver.registry.kinds.scheduling import scheduling_changes, scheduling_errors
 from volcanoio.localcluster.apiserver.registry.kinds.strategy import Strategy, idle
 from volcanoio.model.base import Manifest
 from volcanoio.model.validation.field_errors import FieldError, invalid, required, unsupported
@@ -213,6 +214,7 @@ def _spec_errors(spec: Manifest, path: str) -> list[FieldError]:
         found += [invalid(f"{path}.{name}", spec[name], rule) for name in _PER_INDEX if spec.get(name) is not None]
     replacements = _REPLACEMENT[:1] if spec.get("podFailurePolicy") is not None else _REPLACEMENT
     found += choice_errors(spec, path, "podReplacementPolicy", replacements)
+    found += scheduling_errors(spec.get("scheduling"), f"{path}.scheduling")
     found += pod_template_errors(template, f"{path}.template")
     policy = at(template, "spec.restartPolicy") if isinstance(template, dict) else None
     where = f"{path}.template.spec.restartPolicy"
@@ -243,6 +245,7 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
         found.append(invalid("spec.template.spec", (template or {}).get("spec"), IMMUTABLE))
     elif template != known:
         found.append(invalid("spec.template", template, IMMUTABLE))
+    found += scheduling_changes(after.get("scheduling"), before.get("scheduling"))
     fixed = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
     return found + immutable(*(f"spec.{name}" for name in fixed))(new, old)
 

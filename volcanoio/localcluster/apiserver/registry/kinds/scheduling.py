@@ -310,6 +310,33 @@ def _policy_changes(new: Manifest, old: Manifest, path: str) -> list[FieldError]
     return found
 
 
+def scheduling_errors(given: Any, path: str) -> list[FieldError]:
+    """Return errors of `spec.scheduling` of a batch Job, whose gang need not name its minimum."""
+    if not isinstance(given, dict):
+        return []
+    found: list[FieldError] = []
+    if isinstance(policy := given.get("schedulingPolicy"), dict):
+        found += _union_errors(policy, f"{path}.schedulingPolicy", _POLICIES_OF_GROUPS)
+        least = (policy.get("gang") or {}).get("minCount")
+        if least is not None and least < 1:
+            where = f"{path}.schedulingPolicy.gang.minCount"
+            found.append(invalid(where, least, "must be greater than or equal to 1"))
+    if isinstance(mode := given.get("disruptionMode"), dict):
+        found += _union_errors(mode, f"{path}.disruptionMode", _DISRUPTIONS)
+    found += _topology_errors(at(given, "schedulingConstraints.topology"), f"{path}.schedulingConstraints.topology")
+    return found + _claim_errors(listed(given.get("resourceClaims")), f"{path}.resourceClaims")
+
+
+def scheduling_changes(new: Any, old: Any) -> list[FieldError]:
+    """Return the error of a changed `spec.scheduling` of a batch Job; the minimum of a gang may change."""
+
+    def fixed(given: Any) -> Any:
+        policy = at(given, "schedulingPolicy")
+        return {**given, "schedulingPolicy": {**policy, "gang": {}}} if at(policy, "gang") is not None else given
+
+    return [] if fixed(new) == fixed(old) else [invalid("spec.scheduling", new, IMMUTABLE)]
+
+
 def _validate_workload(workload: Manifest) -> list[FieldError]:
     spec, path = spec_of(workload), "spec.podGroupTemplates"
     found: list[FieldError] = []
