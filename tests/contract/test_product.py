@@ -13,7 +13,7 @@ import pytest
 from anyio import to_thread
 
 from tests.contract.hollow import hollow_nodes
-from tests.contract.support import Cluster, Namespace, Obj, established, gone, unique
+from tests.contract.support import Cluster, Namespace, Obj, established, eventually, gone, unique
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.local import install_crds
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
@@ -26,6 +26,17 @@ FLEET = "sim.volcanoio.dev/node"
 JOBS = "jobs.v1alpha1.batch.volcano.sh"
 GROUPS = "podgroups.v1beta1.scheduling.volcano.sh"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+RESOURCES = "/apis/resource.k8s.io/v1"
+DEVICES = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+- plugins:
+  - name: predicates
+    arguments: {predicate.DynamicResourceAllocationEnable: true}
+  - name: nodeorder
+"""
 SECONDS = 100
 
 
@@ -38,7 +49,7 @@ def fleet(cluster: Cluster) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def volcano(cluster: Cluster) -> AsyncIterator[None]:
+async def volcano(cluster: Cluster, configuration: str | None = None) -> AsyncIterator[None]:
     """Controllers and scheduler at work on the cluster, each as its process runs it."""
     transport = HttpTransport(await kubeconfig.from_file(cluster.kubeconfig))
     try:
@@ -48,7 +59,8 @@ async def volcano(cluster: Cluster) -> AsyncIterator[None]:
         cluster.create(QUEUES, {"metadata": {"name": "default"}, "spec": {"weight": 1}})
         registry, clock = discover(), WallClock()
         controllers = ControllerManager(transport, clock=clock, settings=ControllerSettings(registry=registry))
-        scheduler = SchedulerProcess(transport, clock=clock, settings=SchedulerSettings(registry=registry))
+        settings = SchedulerSettings(registry=registry, configuration=configuration)
+        scheduler = SchedulerProcess(transport, clock=clock, settings=settings)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(controllers.run)
             tasks.start_soon(scheduler.run)
@@ -155,3 +167,58 @@ def emptied(namespace: Namespace, plural: str) -> None:
     """Wait until nothing is listed any more."""
     for one in namespace.cluster.get(namespace.path(plural)).ok()["items"]:
         gone(namespace.cluster, namespace.path(plural, one["metadata"]["name"]))
+
+
+def devices(cluster: Cluster, driver: str, count: int) -> Iterator[tuple[str, Obj]]:
+    """Yield path and content of a class, and of slices with devices of a driver on each node that is ours."""
+    selector = {"cel": {"expression": f'device.driver == "{driver}" && device.attributes["{driver}"].healthy'}}
+    yield f"{RESOURCES}/deviceclasses", {"metadata": {"name": driver}, "spec": {"selectors": [selector]}}
+    for node in cluster.get("/api/v1/nodes", labelSelector=FLEET).ok()["items"]:
+        name = node["metadata"]["name"]
+        spec = {
+            "driver": driver,
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": f"d{at}", "attributes": {"healthy": {"bool": at > 0}}} for at in range(count + 1)],
+        }
+        yield f"{RESOURCES}/resourceslices", {"metadata": {"name": f"{name}-{driver}"}, "spec": spec}
+
+
+async def test_pods_get_devices_for_their_claims_and_free_them(namespace: Namespace, fleet: str) -> None:
+    """The claims are made and released by the cluster's own controller: on a real one kube-controller-manager's."""
+    cluster, driver = namespace.cluster, f"{unique('dra')}.example.com"
+    paths = f"{RESOURCES}/namespaces/{namespace.name}"
+    claims = f"{paths}/resourceclaims"
+    made = [
+        f"{path}/{cluster.create(path, body).ok()['metadata']['name']}" for path, body in devices(cluster, driver, 1)
+    ]
+    try:
+        request = {"name": "one", "exactly": {"deviceClassName": driver}}
+        template = {"metadata": {"name": "t"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+        cluster.create(f"{paths}/resourceclaimtemplates", template).ok()
+        async with volcano(cluster, DEVICES):
+            gang = job(fleet, 3, "2s", cpu="100m")
+            gang["spec"]["tasks"][0]["template"]["spec"]["resourceClaims"] = [
+                {"name": "one", "resourceClaimTemplateName": "t"}
+            ]
+            stored = cluster.create(namespace.path(JOBS), gang).ok()
+            assert (await to_thread.run_sync(phases, namespace, stored, "Running"))[-1] == "Running"
+            placed = {
+                pod["metadata"]["uid"]: pod["spec"]["nodeName"]
+                for pod in cluster.get(namespace.path("pods")).ok()["items"]
+            }
+            statuses = [claim["status"] for claim in cluster.get(claims).ok()["items"]]
+            assert len(statuses) == 3
+            for status in statuses:
+                (result,), (consumer,) = status["allocation"]["devices"]["results"], status["reservedFor"]
+                assert (result["driver"], result["device"]) == (driver, "d1")
+                assert result["pool"] == placed.pop(consumer["uid"])
+            assert (await to_thread.run_sync(phases, namespace, stored, "Completed"))[-1] == "Completed"
+
+            def free() -> bool | None:
+                return cluster.get(claims).ok()["items"] == [] or None
+
+            await to_thread.run_sync(eventually, free)
+    finally:
+        for path in made:
+            cluster.delete(path)

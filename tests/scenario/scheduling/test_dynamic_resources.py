@@ -320,6 +320,18 @@ def test_claims_of_a_template_get_a_device_each() -> None:
     assert len({id(world.state.ledger.tasks[f"ns-p-{index}"].shape) for index in range(4)}) == 1
 
 
+def test_a_pod_is_placed_as_soon_as_its_status_names_its_claim() -> None:
+    unnamed = templated("p", "g", cpu="1")
+    del unnamed["status"]["resourceClaimStatuses"]
+    world = World(node("n1"), CLASS, resource_slice("s", gpus(1), on="n1"), group("g", 1), unnamed, conf=ENABLED).run(3)
+    world.put(claim("p", owner="p"))
+    world.run(2)
+    assert world.binds == {}
+    assert world.put(templated("p", "g", cpu="1"))
+    world.run(1)
+    assert world.binds == {"p": "n1"}
+
+
 def test_devices_of_a_discarded_gang_go_to_the_next_job_in_the_same_cycle() -> None:
     large = [group("a", 2), claim("a0"), claim("a1"), using("a-0", "a", "a0"), using("a-1", "a", "a1")]
     small = [group("b", 1), claim("b0"), using("b-0", "b", "b0")]

@@ -358,8 +358,9 @@ class Ledger:
             task.nominated_node = pod.status.nominated_node_name
             if pod.status.resource_claim_statuses == old.status.resource_claim_statuses:
                 return False
-            if task.job_info is not None:
-                self.changes.mark(task.job_info)
+            if (job := task.job_info) is not None:  # what was found about its tasks no longer holds
+                self.dirty[job.key] = job
+                self.changes.mark(job)
             return True
         status, node = task.status, task.node
         self.remove_task(task)
