@@ -311,3 +311,13 @@ def test_a_gang_over_several_nodes_gets_gpus_on_each(gpus: dict[str, bool]) -> N
     assert sorted((bind.node, bind.annotations[GPU_INDEX]) for bind in world.requests) == [
         ("n1", "0"), ("n1", "1"), ("n2", "0"), ("n2", "1"),
     ]  # fmt: skip
+
+
+def test_a_chip_that_the_config_map_describes_later_is_used() -> None:
+    pods = [with_limits(name, npu(1, 10000, chip="Ascend910B")) for name in "ab"]
+    world = World(NETWORKED, *groups("a"), pods[0], conf=NPU).run()
+    assert (world.binds, world.requests[0].annotations) == ({"a": "n1"}, {}), "without a description a plain amount"
+    for manifest in (described(NPU_CONFIG), *groups("b"), pods[1]):
+        world.put(manifest)
+    world.run()
+    assert world.requests[-1].annotations["huawei.com/Ascend910B"] == '[{"UUID":"N0","temp":"vir05"}]'

@@ -179,9 +179,9 @@ class Deviceshare:
         """Return what the pod asks for, "" for pods without devices."""
         if not self._asks(task.shape):
             return ""
-        spread = str(self._spread.number(job.key))
         asked = [
-            msgspec.structs.replace(one, spread=spread) if one.spread else one for one in self._requests_of(task.pod)
+            msgspec.structs.replace(one, spread=str(self._spread.number(job.key))) if one.spread else one
+            for one in self._requests_of(task.pod)
         ]
         return msgspec.json.encode(asked).decode() if asked else ""
 
@@ -216,8 +216,8 @@ class Deviceshare:
         return np.zeros(len(nodes)) if self._config.fault else self._table(shape).scores[self._rows(nodes)]
 
     def annotates(self, shape: Shape) -> bool:
-        """Return whether the shape asks for devices."""
-        return self._asks(shape)
+        """Return whether the shape may ask for devices, also of kinds that the ConfigMap describes later."""
+        return bool(self._kinds) and any("/" in name for name in shape.limits)
 
     def bind_annotations(self, task: Task) -> Mapping[str, str]:
         """Choose the cards of a task on its node."""
@@ -236,7 +236,7 @@ class Deviceshare:
 
     def prebinds(self, shape: Shape) -> bool:
         """Return whether nodes are locked for the shape."""
-        return self._given.locks and self._asks(shape)
+        return self._given.locks and self.annotates(shape)
 
     def prebind(self, task: Task) -> Sequence[PreBindStep]:
         """Return the step that locks the node for each kind of devices, until the device plugin unlocks it."""
