@@ -276,8 +276,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("prefix", TEXT, "hollow", "Node names are PREFIX-0 and up; use one process per prefix.", "hollow-nodes"),
     Flag("node-resources", TEXT, NODE_RESOURCES, "Allocatable resources of each node, as "
          "NAME=QUANTITY[,NAME=QUANTITY...].", f"{_LOCAL} hollow-nodes"),
-    Flag("node-devices", TEXT, "", "Devices of each node that pods share, as KIND=COUNT[,FIELD=VALUE...][;...]; "
-         "kinds are gpu, vgpu, npu and mindcluster.", f"{_LOCAL} hollow-nodes"),
+    Flag("node-devices", TEXT, "", "Devices of each node that pods share, as KIND=COUNT[,FIELD=VALUE], several kinds "
+         "separated by semicolons: gpu, vgpu, npu or mindcluster.", f"{_LOCAL} hollow-nodes"),
     Flag("kubelet-lag", SECONDS, "0", "Delay, in seconds, with which kubelets observe changes.",
          f"{_LOCAL} hollow-nodes"),
     # What is scheduled, and where
