@@ -124,7 +124,7 @@ class Codec:
     `lenient`, else they are a CodecError.
     """
 
-    def __init__(self, known: Iterable[Kind] = kinds.ALL, *, lenient: bool = False) -> None:
+    def __init__(self, known: Iterable[Kind] = (*kinds.ALL, *kinds.LOCAL), *, lenient: bool = False) -> None:
         self._lenient = lenient
         self._by_type: dict[type[ApiObject], str] = {kind.type: f"{kind.api_version}/{kind.kind}" for kind in known}
         self._by_type[ApiObject] = "meta.k8s.io/v1/PartialObjectMetadata"  # kinds of which only metadata is decoded

@@ -306,8 +306,9 @@ FLAGS: tuple[Flag, ...] = (
     # Controllers
     Flag("controllers", LIST, "*,-sharding-controller", "Controllers to run, separated by commas: * for all, NAME or "
          "+NAME for one, -NAME to exclude one.", f"controllers {_LOCAL}"),
-    Flag("controller-conf", PATH, "", "Controller configuration (policies): a file, or configmap:NAMESPACE/NAME/KEY.",
-         f"controllers {_LOCAL}"),
+    Flag("controller-conf", PATH, "", "Controller configuration (policies, discovery of HyperNodes): a file, or "
+         "configmap:NAMESPACE/NAME/KEY. Without it, volcano-controller.conf in volcano-controller-configmap, if there "
+         "is one.", f"controllers {_LOCAL}"),
     Flag("policies-dir", PATHS, "", "Directory of policies.", f"controllers {_LOCAL}"),
     Flag("controllers-dir", PATHS, "", "Directory of controllers.", f"controllers {_LOCAL}"),
     Flag("inherit-owner-annotations", BOOL, "true", "PodGroups of pods without a Job take volcano.sh/ annotations "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ from volcanoio.kube.leader_election import Leadership, LeaseSettings, LeaseSetti
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
 from volcanoio.runtime.endpoints import EndpointError, TlsFiles
-from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
+from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey, controller_config_map
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, discover
 from volcanoio.runtime.metrics import SERIES_LIMIT, PrometheusProbe
@@ -110,8 +111,9 @@ def run_controllers(**given: Any) -> int:
             registry=registry,
             configuration=_text("--controller-conf", file) or "",
             configuration_file=file,
-            configuration_map=config_map,
-            require_configuration=True,
+            configuration_map=config_map or (None if file else controller_config_map(os.environ)),
+            require_configuration=bool(config_map),
+            may_be_missing=config_map is None,
             policies_dirs=given["policies_dir"],
             controllers_dirs=given["controllers_dir"],
             plugins_dirs=given["plugins_dir"],

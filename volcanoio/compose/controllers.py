@@ -67,9 +67,10 @@ class ControllerSettings:
     The configuration is reloaded from `configuration_file`, or from the key `configuration_map` of a ConfigMap, and
     policies from `policies_dirs` when these change. A ConfigMap is first read by `run`: while it cannot be used,
     `configuration` is in force; with `require_configuration`, `run` raises ConfigurationError, PluginError or
-    MountError then. Changes in `controllers_dirs` and `plugins_dirs` (job plugins) are only logged. `controllers` is
-    Volcano's list of controllers to run; see `runtime.controllers.setup`. `scheduler_names` are the schedulers whose
-    pods get PodGroups. `history` is the file of finished jobs, None for none. `endpoints` None is the network.
+    MountError then; one that `may_be_missing` counts as empty until it is created. Changes in `controllers_dirs` and
+    `plugins_dirs` (job plugins) are only logged. `controllers` is Volcano's list of controllers to run; see
+    `runtime.controllers.setup`. `scheduler_names` are the schedulers whose pods get PodGroups. `history` is the file of
+    finished jobs, None for none. `endpoints` None is the network.
     """
 
     registry: Registry
@@ -77,6 +78,7 @@ class ControllerSettings:
     configuration_file: Path | None = None
     configuration_map: ConfigMapKey | None = None
     require_configuration: bool = False
+    may_be_missing: bool = False
     policies_dirs: tuple[Path, ...] = ()
     controllers_dirs: tuple[Path, ...] = ()
     plugins_dirs: tuple[Path, ...] = ()
@@ -160,13 +162,7 @@ class ControllerManager:
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=probe)
         if leadership is not None:
             self.informers.silence()
-        options = HostOptions(
-            policies=policies,
-            policy_limit=settings.policy_limit,
-            probe=probe,
-            lister=Client(transport),
-            endpoints=settings.endpoints,
-        )
+        options = _host_options(settings, policies, Client(transport), probe)
         self.host = ControllerHost(made, bus=self.bus, informers=self.informers, clock=clock, options=options)
         self._history, self._job_figures = _reports(settings, self.host.host, Client(transport), clock, probe)
         self._clock, self._probe = clock, probe
@@ -314,8 +310,19 @@ def _watched_configuration(settings: ControllerSettings, transport: Transport, c
     source = ConfigurationSource(
         path=settings.configuration_file, default=settings.configuration, plugins_dirs=settings.policies_dirs
     )
-    source = from_config_map(source, settings.configuration_map, transport, clock)
+    source = from_config_map(source, settings.configuration_map, transport, clock, is_optional=settings.may_be_missing)
     return WatchedConfiguration(source, source.look()._replace(text=settings.configuration))
+
+
+def _host_options(settings: ControllerSettings, policies: PolicySet, client: Client, probe: Probe) -> HostOptions:
+    return HostOptions(
+        policies=policies,
+        policy_limit=settings.policy_limit,
+        probe=probe,
+        lister=client,
+        endpoints=settings.endpoints,
+        discovery=parse(settings.configuration, settings.registry.names(entrypoints.LIFECYCLE_POLICIES)).discovery,
+    )
 
 
 def _policies(settings: ControllerSettings) -> PolicySet:

@@ -14,7 +14,7 @@ from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.model import names
 from volcanoio.runtime.controllers.http_effects import Endpoints
-from volcanoio.runtime.loading.configmap_source import ConfigMapKey
+from volcanoio.runtime.loading.configmap_source import ConfigMapKey, controller_config_map
 from volcanoio.runtime.loading.registry import Registry
 
 
@@ -23,10 +23,12 @@ def controller_settings(
 ) -> ControllerSettings:
     """Return the settings of the controllers; `policies` None takes those of the configuration."""
     conf = options.controller_conf
+    default = controller_config_map({}) if conf is None else None
     return ControllerSettings(
         registry=registry,
         configuration_file=conf if isinstance(conf, Path) else None,
-        configuration_map=conf if isinstance(conf, ConfigMapKey) else None,
+        configuration_map=conf if isinstance(conf, ConfigMapKey) else default,
+        may_be_missing=conf is None,
         policies_dirs=options.policies_dir,
         controllers_dirs=options.controllers_dir,
         plugins_dirs=options.plugins_dir,

@@ -142,6 +142,19 @@ ALL: tuple[Kind, ...] = (
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", workloads.PodMetrics, True, False)
 POLLED: tuple[Kind, ...] = (POD_METRICS,)
 """Kinds that can be listed but not watched: they are not among `ALL`."""
+LOCAL_GROUP = "local.volcanoio.dev"
+DISCOVERY = Kind(
+    LOCAL_GROUP,
+    "v1",
+    "DiscoveryConfiguration",
+    "discoveryconfigurations",
+    nodes.DiscoveryConfiguration,
+    False,
+    False,
+)
+FABRIC = Kind(LOCAL_GROUP, "v1", "Fabric", "fabrics", nodes.Fabric, False, False)
+LOCAL: tuple[Kind, ...] = (DISCOVERY, FABRIC)
+"""Kinds whose objects the runtime publishes: no API server serves them, and they are not among `ALL`."""
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in ALL}
 _BY_TYPE = {kind.type: kind for kind in ALL}
 BY_RESOURCE = {kind.resource: kind for kind in ALL}

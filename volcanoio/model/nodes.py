@@ -1,10 +1,12 @@
 """Volcano's kinds about nodes: HyperNode, Numatopology, NodeShard and ColocationConfiguration.
 
 Groups of nodes by network topology, the NUMA layout inside a node, shards of nodes for several schedulers, and memory
-protection for pods that share nodes with others.
+protection for pods that share nodes with others. Also what HyperNodes are discovered from besides node labels: the
+configuration, and the links of a fabric. The controllers' runtime publishes both as objects of local kinds
+(`kinds.LOCAL`), so that they are cached, journaled and replayed like API objects; no API server serves them.
 """
 
-from volcanoio.model.base import ApiObject, Model, StatusCondition
+from volcanoio.model.base import ApiObject, Model, ObjectMeta, StatusCondition
 from volcanoio.model.core import LabelSelector
 
 
@@ -198,3 +200,81 @@ class ColocationConfiguration(ApiObject):
     """Pods and settings."""
     status: ColocationConfigurationStatus = ColocationConfigurationStatus()
     """Status of the configuration."""
+
+
+LABEL, UFM, ROCE = "label", "ufm", "roce"
+"""Names of the sources; Volcano accepts roce in configurations and has no such source either."""
+DEFAULT_INTERVAL = 3600.0
+"""Seconds between two requests to a fabric's manager."""
+
+
+class Level(Model):
+    """One level of a network topology: the nodes with the same value of `label` are in one domain."""
+
+    label: str
+    tier_name: str = ""
+
+
+class TopologyType(Model):
+    """One kind of network in the cluster; `levels` are listed from the lowest tier, without the nodes themselves.
+
+    With `selector` it is a profile: it contains the nodes that the selector matches, and each of these must have all
+    labels. Without, it contains the nodes that have the label of the lowest level.
+    """
+
+    name: str
+    levels: tuple[Level, ...]
+    selector: LabelSelector | None = None
+
+
+class SecretReference(Model):
+    """Name of the Secret with `username` and `password`."""
+
+    namespace: str
+    name: str
+
+
+class DiscoverySource(Model):
+    """One entry of networkTopologyDiscovery."""
+
+    source: str
+    enabled: bool = False
+    interval: float = DEFAULT_INTERVAL
+    endpoint: str = ""
+    insecure_skip_verify: bool = False
+    secret: SecretReference | None = None
+    types: tuple[TopologyType, ...] = ()
+
+
+class DiscoveryConfiguration(ApiObject):
+    """The sources of HyperNodes in force."""
+
+    sources: tuple[DiscoverySource, ...] = ()
+
+    def enabled(self, source: str) -> DiscoverySource | None:
+        """Return the entry of a source, None if it is off."""
+        return next((each for each in self.sources if each.source == source and each.enabled), None)
+
+
+class Fabric(ApiObject):
+    """The links of a fabric as its manager listed them: pairs of node and leaf switch, sorted."""
+
+    links: tuple[tuple[str, str], ...] = ()
+
+
+CONFIGURATION_NAME = "network-topology-discovery"
+"""Name of the one DiscoveryConfiguration."""
+
+
+def configuration_object(sources: tuple[DiscoverySource, ...], version: int) -> DiscoveryConfiguration:
+    """Return the configuration as an object; `version` grows with each change."""
+    return DiscoveryConfiguration(metadata=_metadata(CONFIGURATION_NAME, version), sources=sources)
+
+
+def fabric_object(source: str, links: tuple[tuple[str, str], ...], version: int) -> Fabric:
+    """Return the links that a source listed as an object; `version` grows with each list."""
+    return Fabric(metadata=_metadata(source, version), links=links)
+
+
+def _metadata(name: str, version: int) -> ObjectMeta:
+    return ObjectMeta(name=name, uid=name, resource_version=str(version))

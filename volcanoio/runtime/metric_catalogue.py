@@ -351,6 +351,14 @@ _CONTROLLERS = (
         CONTROLLERS,
         known={"result": ("delivered", "failed")},
     ),
+    Metric(
+        "volcanoio_topology_discoveries_total",
+        COUNTER,
+        "requests for the links of a fabric that HyperNodes are discovered from",
+        ("result", "source"),
+        CONTROLLERS,
+        known={"result": ("listed", "failed"), "source": ("ufm",)},
+    ),
     Metric("volcanoio_history_jobs_total", COUNTER, "finished jobs written to --history-file", (), CONTROLLERS),
     Metric("volcanoio_history_waiting_jobs", GAUGE, "finished jobs that could not be written yet", (), CONTROLLERS),
     Metric(

@@ -45,8 +45,10 @@ from volcanoio.model import kinds
 from volcanoio.model.batch import Job
 from volcanoio.model.core import ConfigMap, Pod
 from volcanoio.model.kinds import Kind
+from volcanoio.model.nodes import DiscoverySource
 from volcanoio.runtime.controllers.http_effects import AlertWebhooks, EndpointChecks, Endpoints
 from volcanoio.runtime.controllers.setup import informer_selectors, kinds_of
+from volcanoio.runtime.controllers.topology_sources import TopologySources
 from volcanoio.runtime.policies.indexes import PolicyIndexes, SyncedInformer
 from volcanoio.runtime.policies.policy_host import DECISION_LIMIT, Answer, PolicyCallbacks, PolicyHost
 from volcanoio.runtime.policies.policy_set import Member, PolicySet
@@ -80,7 +82,8 @@ CONTROLLER_EVENTS = (Observed, Synced, Relisting, EffectSucceeded, EffectFailed,
 class HostOptions:
     """Options of a host; `policies` are asked in order, each within `policy_limit` seconds.
 
-    `lister` lists objects that policies read and that cannot be watched. `endpoints` None is the network.
+    `lister` lists objects that policies read and that cannot be watched, and reads Secrets of fabrics. `endpoints` None
+    is the network. `discovery` is what HyperNodes are discovered from at the start.
     """
 
     policies: PolicySet = field(default_factory=PolicySet)
@@ -88,6 +91,7 @@ class HostOptions:
     probe: Probe = field(default_factory=NoProbe)
     lister: Client | None = None
     endpoints: Endpoints | None = None
+    discovery: tuple[DiscoverySource, ...] = ()
 
 
 class ControllerHost:
@@ -119,6 +123,9 @@ class ControllerHost:
         self._wakes = Wakes()
         self._notices = AlertWebhooks(self._publish, clock=clock, probe=self._probe)
         self._checks = EndpointChecks(self._publish, options.endpoints)
+        self._topology = TopologySources(self._publish, client=options.lister, clock=clock, probe=options.probe)
+        self._topology.configure(options.discovery)
+        self._reads_local = any(kind in kinds.LOCAL for kind in kinds_of(*controllers))
         self._causes: dict[int, int] = {}
         self._folded = 0
         self._loaded_by = 0
@@ -151,8 +158,9 @@ class ControllerHost:
 
     @property
     def busy(self) -> bool:
-        """Whether work is in progress that virtual time must wait for: policy calls, webhooks, checks."""
-        return self._policies.thinking or self._notices.posting > 0 or self._checks.asking > 0
+        """Whether work is in progress that virtual time must wait for: policy calls, webhooks, checks, fabrics."""
+        requests = self._notices.posting + self._checks.asking + self._topology.asking
+        return self._policies.thinking or requests > 0
 
     async def run(self, executor: Executor, stand_by: Callable[[], Awaitable[None]] | None = None) -> None:
         """Watch, reduce and act until cancelled. Timers and open questions are dropped then.
@@ -183,6 +191,8 @@ class ControllerHost:
                 tasks.start_soon(self._notices.run)
                 tasks.start_soon(self._checks.run)
                 tasks.start_soon(self._reading.run)
+                if self._reads_local:
+                    tasks.start_soon(self._topology.run)
                 for controller in self._resynced:
                     tasks.start_soon(self._resync, controller)
         finally:
@@ -226,6 +236,10 @@ class ControllerHost:
         every = [wants.every for wants in self._policies.instances.roster.everywhere.values() if wants.every > 0]
         if every:
             self._begin_ticks(min(every))
+
+    def discover(self, sources: tuple[DiscoverySource, ...]) -> None:
+        """Discover HyperNodes from these sources from now on."""
+        self._topology.configure(sources)
 
     def _begin_ticks(self, every: float) -> None:
         """Start the first Tick of each job, spread over one period."""
@@ -327,10 +341,10 @@ class Watches:
         if (reconciler := self._dormant.pop(name, None)) is not None:
             self._watch(reconciler.reads)
 
-    def _watch(self, kinds: Iterable[Kind]) -> None:
-        resources = {kind.resource for kind in kinds}
+    def _watch(self, wanted: Iterable[Kind]) -> None:
+        resources = {kind.resource for kind in wanted}
         for kind, (labels, fields) in self._selectors.items():
-            if kind.resource in resources:
+            if kind.resource in resources and kind not in kinds.LOCAL:
                 self._informers.informer(kind, label_selector=labels, field_selector=fields)
 
 

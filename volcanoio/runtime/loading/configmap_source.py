@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -11,7 +12,7 @@ from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import ApiError, NotFound
 from volcanoio.kube.informer import Informer, Selection, WatchContext
 from volcanoio.kube.transport import Transport
-from volcanoio.model import kinds
+from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import ConfigMap
 from volcanoio.runtime.loading.reloading import ConfigurationSource, SourceContent
@@ -40,8 +41,20 @@ class ConfigMapKey(NamedTuple):
         return PREFIX + "/".join(self)
 
 
+def controller_config_map(environment: Mapping[str, str]) -> ConfigMapKey:
+    """Return the key that Volcano's controllers read, by the variables that its deployment sets."""
+    namespace = environment.get("KUBE_POD_NAMESPACE") or names.SYSTEM_NAMESPACE
+    release = environment.get("HELM_RELEASE_NAME") or "volcano"
+    return ConfigMapKey(namespace, f"{release}-controller-configmap", "volcano-controller.conf")
+
+
 def from_config_map(
-    source: ConfigurationSource, map_key: ConfigMapKey | None, transport: Transport, clock: Clock
+    source: ConfigurationSource,
+    map_key: ConfigMapKey | None,
+    transport: Transport,
+    clock: Clock,
+    *,
+    is_optional: bool = False,
 ) -> ConfigurationSource:
     """Return the source with its text from a ConfigMap, or unchanged for None."""
     if map_key is None:
@@ -53,6 +66,7 @@ def from_config_map(
         map_key=map_key,
         transport=transport,
         clock=clock,
+        is_optional=is_optional,
     )
 
 
@@ -61,12 +75,13 @@ class ConfigMapSource(ConfigurationSource):
     """Source of a configuration: a key of a ConfigMap, and mounted files as in `ConfigurationSource`.
 
     The ConfigMap is read from the cache of a watch. Before it is listed, and without the right to watch it, each read
-    is a request.
+    is a request. If it is optional, the default stands for a missing ConfigMap or key.
     """
 
     map_key: ConfigMapKey
     transport: Transport
     clock: Clock
+    is_optional: bool = False
 
     @cached_property
     def _informer(self) -> Informer:
@@ -110,6 +125,8 @@ class ConfigMapSource(ConfigurationSource):
                 raise
             text = f"ConfigMap {namespace}/{name} cannot be read: {error.message}; grant get, list and watch on it"
             return SourceContent(None, text, seen.mounted)
+        if self.is_optional and (found is None or key not in getattr(found, "data", ())):
+            return seen
         if found is None:
             create = f"kubectl create configmap {name} -n {namespace} --from-file={key}=FILE"
             return SourceContent(

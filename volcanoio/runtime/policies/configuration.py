@@ -7,7 +7,8 @@
       inline: true       # answer on the main loop, for a policy known to be quick; else it has a thread
       arguments: {}
 
-No file, or no `policies`, means: `declared` alone, inline. A pure function over the text; files are read elsewhere.
+No file, or no `policies`, means: `declared` alone, inline. The section `networkTopologyDiscovery` is read by
+`engine.hypernodes.configuration`. A pure function over the text; files are read elsewhere.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from volcanoio.engine.hypernodes.configuration import SECTION as DISCOVERY
+from volcanoio.engine.hypernodes.configuration import read_sources
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem, Reader, Value
 from volcanoio.framework.arguments import suggestion
+from volcanoio.model.nodes import DiscoverySource
 
 CONTROLLER_CONFIGURATION = "volcano-controller.conf"
 """Name of the file in ConfigMaps and journals; callers that read it from a path add the path to errors."""
+POLICIES = "policies"
+SECTIONS = (POLICIES, DISCOVERY)
+"""Keys of the file."""
 _ALL, _NAMED = "all", "named"
 _KEYS = ("name", "enabled", "jobs", "inline", "arguments")
 
@@ -42,9 +50,10 @@ class PolicySetting(msgspec.Struct, frozen=True):
 
 
 class ControllerConfiguration(msgspec.Struct, frozen=True):
-    """The whole configuration file."""
+    """The whole configuration file; `discovery` are the sources of HyperNodes."""
 
     policies: tuple[PolicySetting, ...] = (PolicySetting("declared", inline=True),)
+    discovery: tuple[DiscoverySource, ...] = ()
 
 
 class ConfigurationError(ValueError):
@@ -65,9 +74,13 @@ def read(text: str, policies: Collection[str]) -> tuple[ControllerConfiguration,
         return ControllerConfiguration(), ()
     reader = Reader()
     root = reader.document(text, "policies:")
-    settings = None if root is None else _policies(root, policies)
-    read_so_far = ControllerConfiguration() if settings is None else ControllerConfiguration(settings)
-    return read_so_far, reader.problems
+    sections = {} if root is None else root.mapping("the file", SECTIONS)
+    configuration = ControllerConfiguration()
+    if POLICIES in sections:
+        configuration = replace(configuration, policies=_policies(sections[POLICIES], policies))
+    if DISCOVERY in sections:
+        configuration = replace(configuration, discovery=read_sources(sections[DISCOVERY]))
+    return configuration, reader.problems
 
 
 def is_empty(text: str) -> bool:
@@ -75,10 +88,7 @@ def is_empty(text: str) -> bool:
     return all(line.strip() in ("", "---", "...") or line.lstrip().startswith("#") for line in text.splitlines())
 
 
-def _policies(root: Value, known: Collection[str]) -> tuple[PolicySetting, ...] | None:
-    section = root.mapping("the file", ("policies",)).get("policies")
-    if section is None:
-        return None
+def _policies(section: Value, known: Collection[str]) -> tuple[PolicySetting, ...]:
     settings: dict[str, PolicySetting] = {}
     for entry in section.items("policies"):
         values = entry.mapping("a policy", _KEYS)

@@ -20,6 +20,7 @@ from volcanoio.framework.probe import Probe
 from volcanoio.kube.clock import Clock
 from volcanoio.model import names
 from volcanoio.model.batch import Job
+from volcanoio.model.nodes import DiscoverySource
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, Registry, discover
 from volcanoio.runtime.loading.reloading import (
@@ -179,7 +180,8 @@ FIGURES = ReloadMetrics(
     "volcanoio_controller_config_reload_total",
     "volcanoio_controller_config_last_success_timestamp_seconds",
 )
-LoadedPolicies = tuple[Registry, PolicySet, Mapping[InstanceKey, Member]]
+LoadedPolicies = tuple[Registry, PolicySet, Mapping[InstanceKey, Member], tuple[DiscoverySource, ...]]
+"""What a configuration describes: the registry, its policies, those that jobs named, and sources of HyperNodes."""
 
 
 class AdoptingHost(Protocol):
@@ -191,6 +193,10 @@ class AdoptingHost(Protocol):
 
     def named_policies(self) -> Mapping[InstanceKey, Member]:
         """Return the policies that jobs have named so far."""
+        ...
+
+    def discover(self, sources: tuple[DiscoverySource, ...]) -> None:
+        """Discover HyperNodes from these sources from now on."""
         ...
 
 
@@ -217,15 +223,17 @@ class PolicyReloader(ConfigurationReloader[LoadedPolicies]):
         """Construct the policies of new content. Raises ConfigurationError, PluginError and MountError."""
         registry = discover(policies_dirs=self._dirs) if mounted_changed else self._registry
         known: Collection[str] = registry.names(entrypoints.LIFECYCLE_POLICIES)
-        policies = PolicySet.load(parse(seen.text or "", known), registry, strict=True)
+        configuration = parse(seen.text or "", known)
+        policies = PolicySet.load(configuration, registry, strict=True)
         members: dict[InstanceKey, Member] = {}
         for wanted, before in self._host.named_policies().items():
             members[wanted] = member = policies.named(*wanted)
             if member.fault and not before.fault and wanted[0] in known:
                 raise PluginError(f'policy "{member.name}" {member.fault}')
-        return registry, policies, members
+        return registry, policies, members, configuration.discovery
 
     def take_over(self, made: LoadedPolicies) -> None:
-        """Put the policies into force."""
-        self._registry, policies, members = made
+        """Put policies and sources into force."""
+        self._registry, policies, members, sources = made
         self._host.adopt(policies, members)
+        self._host.discover(sources)

@@ -13,19 +13,19 @@ from volcanoio.framework.arguments import ArgumentError
 from volcanoio.model.documents import load_yaml
 from volcanoio.runtime.loading.registry import PluginError, Registry
 from volcanoio.runtime.policies.calls import BoundedCall, OverrunError
-from volcanoio.runtime.policies.configuration import PolicySetting, is_empty, read
+from volcanoio.runtime.policies.configuration import SECTIONS, PolicySetting, is_empty, read
 from volcanoio.runtime.policies.policy_set import LOAD_LIMIT, Member
 
 
 def is_controller_configuration(text: str) -> bool:
-    """Return whether a text configures controllers: it has `policies`, also misspelt, and no `tiers`."""
+    """Return whether a text configures controllers: it has one of their keys, also misspelt, and no `tiers`."""
     try:
         root = load_yaml(text)
     except yaml.YAMLError:
-        return text.lstrip().startswith("policies:")
+        return text.lstrip().startswith(tuple(f"{key}:" for key in SECTIONS))
     if not isinstance(root, dict) or {"tiers", "actions"} & root.keys():
         return False
-    return any(difflib.get_close_matches(str(key), ("policies",)) for key in root)
+    return any(difflib.get_close_matches(str(key), SECTIONS) for key in root)
 
 
 def lint_empty(text: str, name: str) -> Finding | None:
