@@ -25,6 +25,8 @@ GROUP_NAME = "scheduling.k8s.io/group-name"
 PARTITION_ID = "volcano.sh/partition-id"
 OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"
 NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
+TOPOLOGY_DECISION = "volcano.sh/topology-decision"
+"""An annotation of pods: the resources that the scheduler expects on each NUMA node, as JSON."""
 
 # Jobs created by other controllers.
 SCHEDULED_TIMESTAMP = "volcano.sh/cronjob-scheduled-timestamp"

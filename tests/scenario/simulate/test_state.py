@@ -224,7 +224,7 @@ def test_a_bad_configuration_is_reported_with_its_file(simulate: Simulate) -> No
 
 
 def test_plugins_that_are_not_available_yet_may_be_left_out(simulate: Simulate) -> None:
-    text = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: numa-aware\n"
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: network-topology-aware\n"
     conf, state = simulate.file("scheduler.conf", text), simulate.file("state.json", _lines(OBJECTS))
     assert simulate.run("-f", state, "--conf", conf).code == 2
     ended = simulate.run("-f", state, "--conf", conf, "-o", "json", "--ignore-unavailable-plugins")

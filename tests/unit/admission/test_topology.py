@@ -1,4 +1,4 @@
-"""Network topologies are accepted wherever they can be written; NUMA policies, not supported yet, are warned of."""
+"""Network topologies are accepted wherever they can be written; NUMA policies without effect are warned of."""
 
 from __future__ import annotations
 
@@ -69,20 +69,25 @@ def test_network_topologies_are_accepted(kind: Kind, made: Any, topology: Manife
     assert (review.messages, review.warnings) == ((), ())
 
 
-def test_a_numa_policy_of_a_pod_is_warned_of() -> None:
-    review = create(kinds.POD, pod(**{NUMA: "restricted"}))
-    assert review.messages == ()
-    (warning,) = review.warnings
-    assert warning.startswith(f"metadata.annotations[{NUMA}]: accepted, but not considered yet")
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
+def test_numa_policies_of_a_pod_are_accepted(policy: str) -> None:
+    review = create(kinds.POD, pod(**{NUMA: policy}))
+    assert (review.messages, review.warnings) == ((), ())
+
+
+def test_an_unknown_numa_policy_of_a_pod_is_warned_of() -> None:
+    (warning,) = create(kinds.POD, pod(**{NUMA: "strict"})).warnings
+    rule, advice = '"strict" is no policy, and counts as none', "none, best-effort, restricted, single-numa-node"
+    assert warning == f"metadata.annotations[{NUMA}]: {rule}; write one of {advice}"
 
 
 @pytest.mark.parametrize(
     "given",
     [
         pod(),
-        pod("default-scheduler", **{NUMA: "restricted"}),  # no PodGroup is made for it
-        pod(**{NUMA: "restricted", "scheduling.k8s.io/group-name": "mine"}),
-        pod(**{NUMA: "restricted", "volcano.sh/job-name": "j", "scheduling.k8s.io/group-name": "podgroup-1"}),
+        pod("default-scheduler", **{NUMA: "strict"}),  # no PodGroup is made for it
+        pod(**{NUMA: "strict", "scheduling.k8s.io/group-name": "mine"}),
+        pod(**{NUMA: "strict", "volcano.sh/job-name": "j", "scheduling.k8s.io/group-name": "podgroup-1"}),
         pod(**{MODE: "hard", TIER: "1"}),
         pod(**{NUMA: "none"}),
     ],
@@ -93,15 +98,25 @@ def test_empty_annotations_cause_no_warnings(given: Manifest) -> None:
 
 
 @pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])
-def test_a_numa_policy_of_a_task_is_warned_of(policy: str) -> None:
+def test_a_numa_policy_of_pods_that_get_no_cpu_exclusively_is_warned_of(policy: str) -> None:
     whole = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "2"}}}
     given = task(template={"spec": {"restartPolicy": "Never", "containers": [whole]}}, topologyPolicy=policy)
     review = create(kinds.JOB, job(given))
     assert review.messages == ()
     (warning,) = review.warnings
-    assert warning.startswith("spec.tasks[0].topologyPolicy: accepted, but not considered yet; ")
+    assert warning.startswith("spec.tasks[0].topologyPolicy: it has no effect: kubelets align only pods whose ")
     template = {"metadata": {"name": "t", "namespace": "ns"}, "spec": {"tasks": [given]}}
     assert create(kinds.JOB_TEMPLATE, template).warnings == (warning,)
+
+
+def test_a_numa_policy_of_guaranteed_pods_is_accepted() -> None:
+    amounts = {"cpu": "2", "memory": "1Gi"}
+    whole = {"name": "main", "image": "busybox", "resources": {"limits": amounts}}
+    given = task(
+        template={"spec": {"restartPolicy": "Never", "containers": [whole]}}, topologyPolicy="single-numa-node"
+    )
+    review = create(kinds.JOB, job(given))
+    assert (review.messages, review.warnings) == ((), ())
 
 
 def test_a_job_without_such_fields_is_not_warned_of() -> None:

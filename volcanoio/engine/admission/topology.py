@@ -1,16 +1,17 @@
-"""NUMA policies, which no component supports yet, and HyperNodes, which describe the network topology.
-
-The rules of NUMA policies are removed when the feature is implemented.
-"""
+"""NUMA policies, of which those without effect cause a warning, and HyperNodes, which describe the network topology."""
 
 from collections.abc import Mapping
 
+import msgspec
 import re2
 
 from volcanoio.engine.admission.request import Findings
 from volcanoio.framework.arguments import shortened
+from volcanoio.framework.scheduling.numa import TopologyPolicy, exclusive_cpus
 from volcanoio.model import names
+from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
+from volcanoio.model.core import PodSpec
 from volcanoio.model.nodes import HyperNode
 
 TOPOLOGY_ANNOTATIONS = frozenset({names.NUMA_TOPOLOGY_POLICY})
@@ -20,21 +21,35 @@ _RE2.log_errors = False
 _RE2.max_mem = 1 << 20
 MOST_PATTERNS = 100
 """Different regular expressions in one HyperNode."""
-_NO_EFFECT = ("accepted, but not considered yet", "the pods are placed and kept as without it")
 
 
 def warn_about_numa_policies(job: Job, findings: Findings) -> None:
-    """Warn about the NUMA policies of a Job."""
+    """Warn about the NUMA policies of a Job whose pods get no CPU exclusively."""
     for index, task in enumerate(job.spec.tasks):
-        if task.topology_policy not in ("", "none"):
-            findings.warn(f"spec.tasks[{index}].topologyPolicy", *_NO_EFFECT)
+        if task.topology_policy not in ("", TopologyPolicy.NONE) and not _gets_cpus(task.template):
+            rule = "it has no effect: kubelets align only pods whose requests equal their limits, in whole CPUs"
+            findings.warn(
+                f"spec.tasks[{index}].topologyPolicy", rule, "set limits of cpu and memory equal to the requests"
+            )
+
+
+def _gets_cpus(template: Manifest) -> bool:
+    """Return whether pods of a template get CPUs exclusively; those that cannot be read are refused elsewhere."""
+    try:
+        spec = msgspec.convert(template.get("spec") or {}, PodSpec, strict=False)
+    except (msgspec.ValidationError, AttributeError):
+        return True
+    return bool(exclusive_cpus(spec))
 
 
 def check_pod_topology(annotations: Mapping[str, str], before: Mapping[str, str] | None, findings: Findings) -> None:
     """Check a pod's annotations about topologies; `before` are those of the stored pod on an update."""
-    given = annotations.get(names.NUMA_TOPOLOGY_POLICY, "none")
-    if given != "none" and (before is None or before.get(names.NUMA_TOPOLOGY_POLICY, "none") != given):
-        findings.warn(f"metadata.annotations[{names.NUMA_TOPOLOGY_POLICY}]", *_NO_EFFECT)
+    given = annotations.get(names.NUMA_TOPOLOGY_POLICY, TopologyPolicy.NONE)
+    if given not in set(TopologyPolicy) and (before is None or before.get(names.NUMA_TOPOLOGY_POLICY) != given):
+        rule = f'"{shortened(given, 200)}" is no policy, and counts as none'
+        findings.warn(
+            f"metadata.annotations[{names.NUMA_TOPOLOGY_POLICY}]", rule, f"write one of {', '.join(TopologyPolicy)}"
+        )
 
 
 def check_hyper_node(node: HyperNode, findings: Findings) -> None:
