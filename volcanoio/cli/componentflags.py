@@ -278,6 +278,8 @@ FLAGS: tuple[Flag, ...] = (
          "NAME=QUANTITY[,NAME=QUANTITY...].", f"{_LOCAL} hollow-nodes"),
     Flag("node-devices", TEXT, "", "Devices of each node that pods share, as KIND=COUNT[,FIELD=VALUE], several kinds "
          "separated by semicolons: gpu, vgpu, npu or mindcluster.", f"{_LOCAL} hollow-nodes"),
+    Flag("node-numa", TEXT, "", "NUMA nodes of each node, which then assigns CPUs and publishes a Numatopology, as "
+         "policy=POLICY[,nodes=NUMBER][,threads=NUMBER].", _LOCAL),
     Flag("kubelet-lag", SECONDS, "0", "Delay, in seconds, with which kubelets observe changes.",
          f"{_LOCAL} hollow-nodes"),
     # What is scheduled, and where

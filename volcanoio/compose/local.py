@@ -139,7 +139,7 @@ class LocalCluster:
     async def _start(self, stack: AsyncExitStack) -> None:
         options = self.options
         devices = parse_node_devices(options.node_devices)
-        shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources), devices)
+        shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources), devices, options.numa)
         registry = discover(
             plugins_dirs=options.plugins_dir,
             policies_dirs=options.policies_dir,

@@ -13,8 +13,10 @@ from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.localcluster.nodes.devices import NodeDevicesError, parse_node_devices
 from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
+from volcanoio.localcluster.nodes.numa import NumaShape, NumaShapeError, parse_numa
 from volcanoio.localcluster.processes.container_spec import ImageMapError, Images
 from volcanoio.model import names
+from volcanoio.model.resources import CPU, amounts
 from volcanoio.model.validation.dns_names import subdomain_rule
 from volcanoio.runtime.accounting.history_store import Limits
 from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
@@ -47,6 +49,7 @@ class LocalOptions:
     nodes: int = 4
     node_resources: str = DEFAULT_RESOURCES
     node_devices: str = ""
+    node_numa: str = ""
     data: Path | None = None
     memory: bool = True
     port: int = 0
@@ -77,6 +80,12 @@ class LocalOptions:
     run_image: tuple[str, ...] = ()
 
     @property
+    def numa(self) -> NumaShape | None:
+        """NUMA nodes of each node, None for none. Raises NumaShapeError."""
+        cpus = amounts(parse_node_resources(self.node_resources)).get(CPU, 0) // 1000
+        return parse_numa(self.node_numa, cpus)
+
+    @property
     def history(self) -> Path | None:
         """The file of finished jobs, None for none."""
         if self.history_file is None and self.data is not None and not self.memory:
@@ -91,7 +100,8 @@ class LocalOptions:
         try:
             parse_node_resources(options.node_resources)
             parse_node_devices(options.node_devices)
-        except (NodeResourcesError, NodeDevicesError) as error:
+            _ = options.numa
+        except (NodeResourcesError, NodeDevicesError, NumaShapeError) as error:
             raise OptionError(str(error)) from None
         for flag, number in (("--speed", options.speed), ("--kubelet-lag", options.kubelet_lag)):
             if not math.isfinite(number) and not (flag == "--speed" and number == math.inf):

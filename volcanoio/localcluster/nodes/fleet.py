@@ -20,6 +20,7 @@ from volcanoio.localcluster.nodes.container_runtime import SIMULATED, ContainerR
 from volcanoio.localcluster.nodes.executions import Executions
 from volcanoio.localcluster.nodes.hollow import FleetContext, NodeShape, hollow_nodes
 from volcanoio.localcluster.nodes.kubelets import Kubelets
+from volcanoio.localcluster.nodes.numa import NumaReports
 from volcanoio.localcluster.nodes.outages import Outages
 from volcanoio.localcluster.nodes.pod_admission import Entry, KubeletSettings, Overcommit
 from volcanoio.localcluster.nodes.pod_events import KubeletEvents
@@ -106,6 +107,8 @@ class NodeFleet:
         executions = self._kubelets.executions
         executions.runtimes, executions.default = options.runtimes, options.default_runtime
         self._registration = Registration(transport, clock, nodes, self._events, options.name)
+        managers = {name: node.cpus for name, node in nodes.items() if node.cpus is not None}
+        self._numa_reports = NumaReports(transport, clock, managers)
         self._outages = Outages(self._context, self._registration, self._kubelets)
         own_nodes = WatchedKind(NODE, Node, {"labelSelector": f"{names.SIM_NODE}={options.name}"})
         self._node_feed = Reflector(transport, clock, own_nodes, self._outages)
@@ -147,5 +150,6 @@ class NodeFleet:
             for _ in range(WRITERS):
                 tasks.start_soon(self._kubelets.work)
             tasks.start_soon(self._node_feed.run)
+            tasks.start_soon(self._numa_reports.run)
             await self._outages.known.wait()
             await self._pod_feed.run()

@@ -9,13 +9,14 @@ from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.addresses import host_address
 from volcanoio.localcluster.nodes.devices import DeviceManager, DeviceSpec, register
+from volcanoio.localcluster.nodes.numa import CpuManager, NumaShape
 from volcanoio.localcluster.nodes.pods.predicates import Port, Usage
 from volcanoio.localcluster.timers import Timers
 from volcanoio.model import quantity
 from volcanoio.model.core import Taint
 from volcanoio.model.node_failures import NO_FAILURES, NodeFailures
 from volcanoio.model.quantity import QuantityError
-from volcanoio.model.resources import amounts
+from volcanoio.model.resources import CPU, amounts
 
 DEFAULT_RESOURCES: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 _EXAMPLE = "cpu=8,memory=32Gi,pods=110,nvidia.com/gpu=8"
@@ -27,13 +28,17 @@ class NodeResourcesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """One node: its name, capacity (a ResourceList), labels and annotations beyond the default ones, and devices."""
+    """One node: its name, capacity (a ResourceList), labels and annotations beyond the default ones, and devices.
+
+    `numa` is None for a node that assigns no CPUs.
+    """
 
     name: str
     resources: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_RESOURCES))
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[DeviceSpec, ...] = ()
+    numa: NumaShape | None = None
 
     def equipped(self, devices: tuple[DeviceSpec, ...]) -> NodeShape:
         """Return the node with devices that pods share, as their device plugins register them."""
@@ -44,6 +49,7 @@ class NodeShape:
             {**self.labels, **shown.labels},
             {**self.annotations, **shown.annotations},
             devices,
+            self.numa,
         )
 
 
@@ -82,7 +88,10 @@ def _error(entry: str, rule: str) -> NodeResourcesError:
 
 
 def uniform_fleet(
-    count: int, resources: Mapping[str, str] | None = None, devices: tuple[DeviceSpec, ...] = ()
+    count: int,
+    resources: Mapping[str, str] | None = None,
+    devices: tuple[DeviceSpec, ...] = (),
+    numa: NumaShape | None = None,
 ) -> tuple[NodeShape, ...]:
     """Return `count` equal nodes, from node-0.
 
@@ -92,7 +101,7 @@ def uniform_fleet(
         msg = f"--nodes: {count} must be 0 or more"
         raise NodeResourcesError(msg)
     offered = dict(resources or DEFAULT_RESOURCES)
-    return tuple(NodeShape(f"node-{index}", offered).equipped(devices) for index in range(count))
+    return tuple(NodeShape(f"node-{index}", offered, numa=numa).equipped(devices) for index in range(count))
 
 
 @dataclass(slots=True)
@@ -112,6 +121,7 @@ class HollowNode:
     taints: tuple[Taint, ...] = ()
     ports: dict[str, tuple[Port, ...]] = field(default_factory=dict)
     devices: DeviceManager = field(default_factory=DeviceManager)
+    cpus: CpuManager | None = None
     runtime: str = ""
     outlook: NodeFailures = NO_FAILURES
     outlook_due: float = 0.0
@@ -126,6 +136,13 @@ class HollowNode:
         """Name of the Node object."""
         return self.shape.name
 
+    def release(self, uid: str) -> None:
+        """Stop counting what a pod had."""
+        self.ledger.release(uid)
+        self.devices.release(uid)
+        if self.cpus is not None:
+            self.cpus.release(uid)
+
     def taken_ports(self) -> frozenset[Port]:
         """Return the host ports that its pods use."""
         return frozenset(port for ports in self.ports.values() for port in ports)
@@ -136,12 +153,14 @@ def hollow_nodes(shapes: Sequence[NodeShape]) -> dict[str, HollowNode]:
     return {
         shape.name: HollowNode(
             shape,
-            Usage(amounts(shape.resources)),
+            Usage(offered),
             host_address(index),
             labels=dict(shape.labels),
             devices=DeviceManager(shape.name, shape.devices),
+            cpus=None if shape.numa is None else CpuManager(shape.numa, offered.get(CPU, 0) // 1000),
         )
         for index, shape in enumerate(shapes)
+        for offered in (amounts(shape.resources),)
     }
 
 

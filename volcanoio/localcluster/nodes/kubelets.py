@@ -171,11 +171,7 @@ class Kubelets:
         entry.node.ports.pop(uid, None)
         if entry.run is not None:
             self.intake.addresses(uid).give_back(entry.run.pod_ip)
-
-        def release() -> None:
-            entry.node.ledger.release(uid)
-            entry.node.devices.release(uid)
-
+        release = partial(entry.node.release, uid)
         if self._lag:
             self._timers.at(self._clock.now() + self._lag, release)
         else:

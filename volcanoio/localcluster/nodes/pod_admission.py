@@ -60,7 +60,9 @@ class StartCounts:
 
 @dataclass(frozen=True, slots=True)
 class Overcommit:
-    """A pod bound to a node on which it does not fit, or with devices that it cannot have: an error of a scheduler."""
+    """A pod bound to a node on which it does not fit, or with devices or CPUs that it cannot have: an error of a
+    scheduler.
+    """
 
     pod: str
     node: str
@@ -101,6 +103,13 @@ class Entry:
     resumed: bool = False
     looks: int = 0
     handover: Handover | None = None
+
+
+def _allocate(pod: Pod, node: HollowNode, requests: Amounts) -> Rejection | None:
+    """Give a pod its resources, devices and CPUs, or return why it does not fit."""
+    rejection: Rejection | None = node.ledger.admit(pod.metadata.uid, node.devices.plain(requests))
+    rejection = rejection or node.devices.admit(pod)
+    return rejection or (None if node.cpus is None else node.cpus.admit(pod))
 
 
 class PodAdmission:
@@ -149,13 +158,11 @@ class PodAdmission:
         refusal = failed_predicate(
             pod, node.name, node.labels, node.taints, node.taken_ports() if node.ports else frozenset()
         )
-        rejection: Rejection | None = None
-        if not refusal:
-            rejection = node.ledger.admit(pod.metadata.uid, node.devices.plain(requests)) or node.devices.admit(pod)
+        rejection = None if refusal else _allocate(pod, node, requests)
         if rejection is not None:
             self.overcommitted.append(Overcommit(pod.metadata.key, node.name, rejection))
         if refusal or rejection:
-            node.ledger.release(pod.metadata.uid)
+            node.release(pod.metadata.uid)
             return self._refuse(pod, node, refusal or rejection)
         external, problem = self._carried(pod, node, problem)
         run = lifecycle.accept(
@@ -171,6 +178,8 @@ class PodAdmission:
     def _resume(self, pod: Pod, node: HollowNode, requests: Amounts, behaviour: Behaviour, problem: str) -> Entry:
         node.ledger.restore(pod.metadata.uid, node.devices.plain(requests))
         node.devices.restore(pod)
+        if node.cpus is not None:
+            node.cpus.restore(pod)
         if ports := host_ports(pod):
             node.ports[pod.metadata.uid] = ports
         external, problem = self._carried(pod, node, problem)
