@@ -158,14 +158,6 @@ def _one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
-def _sharding(text: str) -> str:
-    if text not in ("none", "hard", "soft"):
-        raise ValueError(f"there is no mode {text}; write none, the only one available yet")
-    if text != "none":
-        raise ValueError(f"{text} is not available yet; leave it at none")
-    return text
-
-
 def _leases(text: str) -> str:
     if text != "leases":
         raise ValueError(f"there is no lock {text}; write leases, as Kubernetes removed the others")
@@ -193,7 +185,7 @@ LABELS = Kind("KEY:VALUE", _label, is_list=True)
 GATE_LIST = Kind("NAME=BOOL", _gate, is_list=True)
 CONFIG_MAP = Kind("NAMESPACE/NAME/KEY", _config_map, is_optional=True)
 LOG_FORMAT = Kind("json|console", _one_of("json", "console"), is_optional=True)
-SHARDING = Kind("none", _sharding)
+SHARDING = Kind("none|hard|soft", _one_of("none", "hard", "soft"))
 LOCK = Kind("leases", _leases)
 
 GATES = {
@@ -295,6 +287,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag("default-queue", QUEUE, "default", "Queue of PodGroups without a queue.", "scheduler up simulate"),
     Flag("node-selector", LABELS, "", "Only nodes with one of these labels; several with commas.",
          "scheduler up simulate"),
+    Flag("scheduler-sharding-mode", SHARDING, "none", "Whether nodes outside the scheduler's NodeShard are never used "
+         "(hard), or only for what fits no node inside (soft).", "scheduler up simulate"),
+    Flag("scheduler-sharding-name", TEXT, "volcano", "Name of that NodeShard.", "scheduler up simulate"),
     Flag("priority-class", BOOL, "true", "Whether PriorityClasses count.", "scheduler up simulate"),
     Flag("csi-storage", BOOL, "true", "Whether storage capacity counts.", "scheduler up simulate"),
     Flag("ignored-provisioners", LIST, "", "Provisioners whose volumes are ignored; several with commas.",
@@ -384,8 +379,6 @@ FLAGS: tuple[Flag, ...] = (
     Flag("node-worker-threads", COUNT, "20", "", "scheduler", _THREADS),
     Flag("gate-removal-worker-num", INTEGER, "5", "", "scheduler", _THREADS),
     Flag("custom-resource-gvr", LIST, "", "", "scheduler", "plugins declare the kinds that they read"),
-    Flag("scheduler-sharding-mode", SHARDING, "none", "", "scheduler up simulate", _NO_SHARDING),
-    Flag("scheduler-sharding-name", TEXT, "volcano", "", "scheduler up simulate", _NO_SHARDING),
     *(
         Flag(f"worker-threads{queue}", COUNT, number, "", "controllers", _THREADS)
         for queue, number in (("", "3"), ("-for-cronjob", "3"), ("-for-podgroup", "5"), ("-for-queue", "5"),
@@ -611,6 +604,7 @@ def gate_notes(gates: Mapping[str, bool], effective: Collection[str]) -> tuple[s
 
 def _scope(given: dict[str, Any], gates: Mapping[str, bool]) -> Scope | None:
     from volcanoio.engine.scheduling.cluster.scope import Scope
+    from volcanoio.engine.scheduling.sharding.node_shards import Sharding, ShardingMode
     from volcanoio.model import kinds
 
     without = []
@@ -620,5 +614,11 @@ def _scope(given: dict[str, Any], gates: Mapping[str, bool]) -> Scope | None:
         without += [kinds.CSI_DRIVER.resource, kinds.CSI_CAPACITY.resource]
     if not gates["PodDisruptionBudgetsSupport"]:
         without.append(kinds.PDB.resource)
-    scope = Scope(tuple(without), given.pop("node_selector"), given.pop("ignored_provisioners"))
+    mode, name = given.pop("scheduler_sharding_mode"), given.pop("scheduler_sharding_name")
+    scope = Scope(
+        tuple(without),
+        given.pop("node_selector"),
+        given.pop("ignored_provisioners"),
+        sharding=None if mode == "none" else Sharding(ShardingMode(mode), name),
+    )
     return scope if scope != Scope() else None

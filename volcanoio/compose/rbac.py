@@ -56,6 +56,7 @@ _SCHEDULER_WRITES = (
     Rule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),  # and their conditions
     Rule(_SCHEDULING, ("queues",), ("get", "create")),  # root and the default queue
     Rule(_SCHEDULING, ("queues/status",), ("patch",)),
+    Rule("shard.volcano.sh", ("nodeshards/status",), ("patch",)),  # nodes in use, with --scheduler-sharding-mode
     Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", "patch")),  # volumes, before a bind
     Rule("", ("nodes",), ("get", "patch")),  # locks of nodes for device plugins, before a bind
     Rule(_RESOURCE, ("deviceclasses", "resourceclaims", "resourceslices"), _WATCH),  # if predicates allocates devices
@@ -68,7 +69,7 @@ _SCHEDULER_WRITES = (
 
 def scheduler_rights(registry: Registry) -> Rights:
     """Return the rights of the scheduler with any configuration of the installed plugins. Raises PluginError."""
-    watched = {kind.resource for kind in (*WATCHED, *NATIVE)}
+    watched = {kind.resource for kind in (*WATCHED, *NATIVE, kinds.NODE_SHARD)}
     for factory in registry.factories(entrypoints.SCHEDULER_PLUGINS).values():
         watched.update(_watches(factory))
     read = (kinds.BY_RESOURCE[resource] for resource in watched)

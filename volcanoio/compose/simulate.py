@@ -10,7 +10,7 @@ from pathlib import Path
 from volcanoio.compose.state_files import NodeMetrics, State, read_state, usage_facts
 from volcanoio.engine.scheduling.cluster.memory import SchedulerMemory, restore
 from volcanoio.engine.scheduling.cluster.native_groups import NATIVE_RESOURCES
-from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState, StateOptions
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import default_text, parse
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
@@ -76,7 +76,7 @@ class Simulator:
         named = {option.name for tier in self.configuration.tiers for option in tier.plugins}
         self._plugins = {name: registry.get(entrypoints.SCHEDULER_PLUGINS, name).factory for name in named}
         self._actions = {name: registry.get(entrypoints.ACTIONS, name).factory for name in self.configuration.actions}
-        wanted = self._profile().watches.union(REQUIRED_RESOURCES, NATIVE_RESOURCES)
+        wanted = self._profile().watches.union(options.state.required_resources, NATIVE_RESOURCES)
         self.reads = frozenset(kind for kind in kinds.ALL if kind.resource in wanted)
 
     def build(

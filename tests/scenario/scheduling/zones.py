@@ -15,7 +15,7 @@ import msgspec
 from tests.scenario.scheduling.harness import World, decoded, group, node, pod
 from volcanoio.engine.scheduling.cluster.scope import HANDOVER_SECONDS, Scope
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
-from volcanoio.framework.scheduling_effects import BindBatch, BindRequest
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindRefused
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
@@ -28,8 +28,9 @@ LONGEST_BIND = 5.0
 class ZoneScheduler(World):
     """The scheduler of one zone; its name is the zone's. Events arrive `delay` seconds late."""
 
-    def __init__(self, zone: str, delay: float, handover: float) -> None:
-        scope = Scope(node_selector=((ZONE, zone),), handover_seconds=handover)
+    def __init__(self, zone: str, delay: float, handover: float = HANDOVER_SECONDS, scope: Scope | None = None) -> None:
+        """`scope` replaces that of the zone's label."""
+        scope = scope or Scope(node_selector=((ZONE, zone),), handover_seconds=handover)
         state = ClusterState(StateOptions(scheduler_names=frozenset({zone}), scope=scope))
         super().__init__(state=state)
         self.zone = zone
@@ -70,10 +71,15 @@ class SharedCluster:
         self.bound: dict[str, str] = {}
         self._pods: dict[str, Pod] = {}
         self._in_flight: list[tuple[float, BindRequest]] = []
-        self.schedulers = {zone: ZoneScheduler(zone, (delays or {}).get(zone, 0.0), handover) for zone in zones}
+        self.schedulers = {
+            zone: ZoneScheduler(zone, (delays or {}).get(zone, 0.0), handover, self.scope_of(zone)) for zone in zones
+        }
         for zone, count in zones.items():
             for number in range(count):
                 self.place_node(f"{zone}{number}", zone)
+
+    def scope_of(self, zone: str) -> Scope | None:
+        """Return the scope of a zone's scheduler, None for the nodes with the zone's label."""
 
     def place_node(self, name: str, zone: str) -> None:
         """Create a node, or move it to another zone."""
@@ -117,9 +123,13 @@ class SharedCluster:
                     for bind in decision.binds:
                         self._send(scheduler, decision.group, bind, flight)
                 else:
-                    scheduler.carry_out(decision)
+                    self.carry_out(scheduler, decision)
         self._take_effect()
         self.now += 1.0
+
+    def carry_out(self, scheduler: ZoneScheduler, decision: SchedulerEffect) -> None:
+        """Carry out a decision that is not a bind."""
+        scheduler.carry_out(decision)
 
     def _send(self, scheduler: ZoneScheduler, job: str, bind: BindRequest, flight: float) -> None:
         scheduler.decided.append((bind.name, bind.node))

@@ -99,7 +99,7 @@ SAMPLES: dict[Kind, tuple[str, object, tuple[str, str] | None]] = {
     ),
     CONFIG_MAP: ("a/b/c", ConfigMapKey("a", "b", "c"), ("a/b", '"a/b" names no key of a ConfigMap; write')),
     LOG_FORMAT: ("json", "json", ("xml", "there is no xml; write json or console")),
-    SHARDING: ("none", "none", ("hard", "hard is not available yet; leave it at none")),
+    SHARDING: ("hard", "hard", ("off", "there is no off; write none or hard or soft")),
     LOCK: ("leases", "leases", ("endpoints", "there is no lock endpoints; write leases, as Kubernetes removed")),
 }  # fmt: skip
 """For each kind of value: a text, what it means, and an invalid text with the beginning of the rule."""

@@ -272,7 +272,7 @@ class Scheduler:
         """Watch, decide and send until cancelled. A standby only watches."""
         inbox = self._bus.subscribe_async()
         try:
-            for kind in (*WATCHED, *NATIVE) if self.state.watches_native_groups else WATCHED:
+            for kind in self._watched_kinds():
                 self._informers.informer(kind)
             self._running = True
             self._watch()
@@ -291,6 +291,11 @@ class Scheduler:
                         self._asked.between.pop()()
         finally:
             inbox.close()
+
+    def _watched_kinds(self) -> tuple[Kind, ...]:
+        """Return the kinds that are watched whatever plugins are configured."""
+        native = NATIVE if self.state.watches_native_groups else ()
+        return (*WATCHED, *native, *(() if self.state.shards is None else (kinds.NODE_SHARD,)))
 
     async def _until_due(self, inbox: Inbox) -> None:
         """Fold events until a cycle is due and may be opened."""
@@ -378,8 +383,8 @@ class Scheduler:
         self._reconfigure()
         self._freeze_when_grown()
         opened = self._open_cycle(answering=asker is not None)
-        if self._cycle == 1 and self.state.handover is not None:
-            _warn_of_overlap(self.state.ledger)
+        if self._cycle == 1:
+            _warn_of_other_schedulers(self.state)
         budget = TimeBudget(self._clock, self._budget)
         self._metrics.open()
         self._reactions.opened()
@@ -572,6 +577,19 @@ def shared_nodes(ledger: Ledger) -> dict[str, list[str]]:
             if not task.job and GROUP_NAME in task.pod.metadata.annotations:
                 found.setdefault(task.pod.spec.scheduler_name, set()).add(name)
     return {scheduler: sorted(nodes) for scheduler, nodes in sorted(found.items())}
+
+
+def _warn_of_other_schedulers(state: ClusterState) -> None:
+    """Warn of nodes that others use too, and of a missing NodeShard."""
+    if state.handover is not None and state.handover.has_selector:
+        _warn_of_overlap(state.ledger)
+    if state.shards is not None and not state.shards.has_own:
+        _log.warning(
+            "this scheduler has no NodeShard, so no node belongs to it: enable the sharding-controller and name the"
+            " scheduler in its configuration, or create the NodeShard",
+            nodeshard=state.shards.sharding.name,
+            mode=state.shards.sharding.mode.value,
+        )
 
 
 def _warn_of_overlap(ledger: Ledger) -> None:

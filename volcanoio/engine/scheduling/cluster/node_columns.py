@@ -547,6 +547,10 @@ class NodeColumns(CpuMemoryColumns):
         self.freed_count += 1
         self.freed_anywhere_at = self.freed_count
 
+    def mark_respecified(self, row: int) -> None:
+        """Record that a row must be filtered and scored again, as if its Node object had changed."""
+        self._spec_changed(row)
+
     def _spec_changed(self, row: int) -> None:
         self.mark_freed(row)
         self._log_change(row)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from volcanoio.engine.scheduling.sharding.node_shards import Sharding
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model.core import Node
 from volcanoio.model.storage import CSINode
@@ -25,13 +26,14 @@ class Scope(msgspec.Struct, frozen=True, rename={"excluded_resources": "without"
 
     Objects of `excluded_resources` count as absent. A node needs one of the labels (key, value) in `node_selector`,
     unless that is empty. Volumes of `ignored_provisioners` have no limit on a node. A node whose labels change so that
-    it comes into the scope is used `handover_seconds` later.
+    it comes into the scope is used `handover_seconds` later. With `sharding`, nodes also follow NodeShards.
     """
 
     excluded_resources: tuple[str, ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
     ignored_provisioners: tuple[str, ...] = ()
     handover_seconds: float = HANDOVER_SECONDS
+    sharding: Sharding | None = None
 
     def restrict(self, event: Observed) -> Observed | None:
         """Return the event limited to this scope, None if outside; a node that left the scope is gone."""
@@ -56,6 +58,11 @@ class Handover:
         self._scope = scope
         self.waiting: dict[str, tuple[float, Node]] = {}
         """When each node may be used (epoch seconds), and its newest version."""
+
+    @property
+    def has_selector(self) -> bool:
+        """Whether only nodes with certain labels are used."""
+        return bool(self._scope.node_selector)
 
     def restrict(self, event: Observed, *, is_used: bool) -> Observed | None:
         """Return the event limited to the scope, None if it has no effect now; `is_used`: the node has a row.

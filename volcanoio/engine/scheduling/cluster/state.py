@@ -23,6 +23,7 @@ from volcanoio.engine.scheduling.ordering.backlogs import Backlogs, SinglePodOrd
 from volcanoio.engine.scheduling.placement.placer import Placer
 from volcanoio.engine.scheduling.placement.score_table import StageTimes
 from volcanoio.engine.scheduling.preemption.victim_columns import VictimColumns
+from volcanoio.engine.scheduling.sharding.node_shards import NodeShards, Sharding
 from volcanoio.framework.backoff import Backoff, TokenBucket
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
 from volcanoio.framework.scheduling.sessionview import Answer
@@ -34,13 +35,14 @@ from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, PriorityClass
 from volcanoio.model.names import DEFAULT_QUEUE, GROUP_SCHEDULER, NAMESPACE_NAME, SCHEDULER_NAME
+from volcanoio.model.nodes import NodeShard
 from volcanoio.model.scheduling import PodGroup, Queue
 from volcanoio.model.workloads import NativePodGroup, Workload
 
 REQUIRED_RESOURCES = tuple(
     kind.resource for kind in (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
 )
-"""Resources that must be listed before any decision, whatever plugins are configured."""
+"""Resources that every scheduler needs, with or without a shard."""
 
 JOBS_PER_STEP = 2048
 """Jobs that are updated for one event before other work may run."""
@@ -70,6 +72,18 @@ class StateOptions:
     """Whether native groups are watched, so that no decision is made before they are listed."""
     scope: Scope | None = None
     """Part of the cluster that the scheduler acts on, None for all of it."""
+
+    @property
+    def sharding(self) -> Sharding | None:
+        """The scheduler's shard of the nodes; None if it has none."""
+        return None if self.scope is None else self.scope.sharding
+
+    @property
+    def required_resources(self) -> frozenset[str]:
+        """Resources that must be listed before any decision, whatever plugins are configured."""
+        shards = () if self.sharding is None else (kinds.NODE_SHARD.resource,)
+        native = NATIVE_RESOURCES if self.native_groups else ()
+        return frozenset((*REQUIRED_RESOURCES, *shards, *native))
 
 
 COUNT_WRITES_BURST = 20.0
@@ -110,7 +124,9 @@ class WriteLimits:
 class ClusterState:
     """State of the scheduler, folded from SchedulerEvents. A cycle works on it directly and leaves it consistent.
 
-    `ledger` holds nodes, tasks, jobs and queues; `inputs` the objects of other kinds that plugins read.
+    `ledger` holds nodes, tasks, jobs and queues; `inputs` the objects of other kinds that plugins read; `shards` the
+    nodes of the scheduler's shard, None if it uses all nodes. `handover` restricts events to the scheduler's part of
+    the cluster.
     """
 
     close_times: StageTimes | None = None
@@ -130,9 +146,9 @@ class ClusterState:
         self.foreign_groups: dict[str, PodGroup | None] = {}
         """PodGroups of other schedulers by key, None while only their pods are known."""
         self.handover = None if options.scope is None else Handover(options.scope)
-        """Restricts events to the scheduler's part of the cluster."""
         self.reservation_seconds = options.reservation_seconds
         self.ledger = Ledger()
+        self.shards = None if options.sharding is None else NodeShards(options.sharding, self.ledger)
         self.inputs = self.ledger.inputs
         self.answers: dict[tuple[str, str], Answer] = {}
         """Answers to requests of plugins by plugin and key, kept until the cycle ends."""
@@ -164,8 +180,7 @@ class ClusterState:
         )
         self.native_groups = NativeGroups(self.ledger, self.default_queue, self._priority_of_job, self._forget_group)
         self.watches_native_groups = options.native_groups
-        native = NATIVE_RESOURCES if options.native_groups else ()
-        self._needed = self._always_needed = frozenset((*REQUIRED_RESOURCES, *native))
+        self._needed = self._always_needed = options.required_resources
         self._synced: set[str] = set()
         self.priority_classes: dict[str, PriorityClass] = {}
         """PriorityClasses by name."""
@@ -265,12 +280,12 @@ class ClusterState:
         return self.pods.eviction_refused(uid)
 
     def _observe(self, event: Observed) -> bool:
-        if self.handover is not None:
-            is_used = isinstance(event.object, Node) and event.object.metadata.name in self.ledger.columns.rows
-            if (restricted := self.handover.restrict(event, is_used=is_used)) is None:
-                return False
-            event = restricted
+        if (restricted := self._restrict(event)) is None:
+            return False
+        event = restricted
         obj, deleted = event.object, event.change is Change.GONE
+        if isinstance(obj, NodeShard):
+            return self.shards is not None and self.shards.observe(obj, event.change, event.at)
         if (fold := self._folds.get(type(obj))) is not None:
             return fold(obj, deleted)
         changed = self.inputs.observe(event) and self.ledger.volumes.observe(event)
@@ -285,6 +300,13 @@ class ClusterState:
         if pod.spec.scheduling_group is not None and is_native(job_key(pod)):
             return self.native_groups.join(pod) or changed
         return self._assign_group(pod) or changed
+
+    def _restrict(self, event: Observed) -> Observed | None:
+        """Return the event limited to the scheduler's part of the cluster, None if it has no effect."""
+        if self.handover is None:
+            return event
+        is_used = isinstance(event.object, Node) and event.object.metadata.name in self.ledger.columns.rows
+        return self.handover.restrict(event, is_used=is_used)
 
     def _observe_facts(self, event: FactsSaid) -> bool:
         if changed := self.inputs.observe_facts(event):
@@ -388,10 +410,12 @@ class ClusterState:
         for node in () if self.handover is None else self.handover.admit(now):
             self.ledger.put_node(node)
             self.unschedulable.cluster_generation += 1
+        if (shards := self.shards) is not None and shards.refresh(now):
+            self.unschedulable.cluster_generation += 1
         self._expire_urgency(now)
         self._forget_finished_prebinds()
         if self._rules is None or self._rules.profile is not profile:
-            self._rules = Rules(profile)
+            self._rules = Rules(profile) if shards is None else Rules(profile, shards.filters(), shards.scorers())
             if profile.ignored_resources != self.ledger.ignored_resources:
                 self.ledger.ignore_resources(profile.ignored_resources)
             self.unschedulable.cluster_generation += 1
@@ -508,6 +532,9 @@ class ClusterState:
         obj, resource, key = event.obj, *event.key.partition("/")[::2]
         if resource == kinds.NATIVE_POD_GROUP.resource:
             return self.native_groups.written(key, obj)
+        if isinstance(obj, NodeShard) and self.shards is not None:
+            self.shards.status_answered(obj)
+            return False
         job = self.ledger.jobs.get(key) if resource == kinds.POD_GROUP.resource else None
         if job is not None:
             job.status_writes_in_flight = max(job.status_writes_in_flight - 1, 0)
@@ -548,6 +575,8 @@ class ClusterState:
         if resource == kinds.NATIVE_POD_GROUP.resource:
             self.native_groups.write_failed(key)
             return event.code != 404
+        if resource == kinds.NODE_SHARD.resource and self.shards is not None:
+            self.shards.status_answered(None)
         if resource == kinds.POD_GROUP.resource and (job := self.ledger.jobs.get(key)) is not None:
             job.status_writes_in_flight = max(job.status_writes_in_flight - 1, 0)
             job.status_in_flight = None

@@ -37,6 +37,8 @@ class FilterPart:
     otherwise: Depends = Depends.SKIP
     allowed_now: Callable[[Shape, NodeColumns], NDArray[np.bool_]] | None = None
     """Those of the allowed rows where a task may be bound at once; None if that is the same."""
+    precedes_room: bool = False
+    """Whether a node that fails counts under this reason even where resources are insufficient."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,21 +70,28 @@ _SWITCH_OF = {point: switch for switch, gated in SWITCHES.items() for point in g
 
 
 class Rules:
-    """The combined answers of all enabled plugins of a profile. Built once per profile."""
+    """The combined answers of all enabled plugins of a profile. Built once per profile.
 
-    def __init__(self, profile: Profile) -> None:
+    `own_filters` and `own_scorers` are the scheduler's own, before those of plugins.
+    """
+
+    def __init__(
+        self, profile: Profile, own_filters: Sequence[FilterPart] = (), own_scorers: Sequence[ScorerPart] = ()
+    ) -> None:
         self.profile = profile
         self.opens = tuple((enabled.plugin.name, ask) for ask, enabled in self._methods("open"))
         """Plugins' `open` with the plugin's name."""
         self.closes = tuple((enabled.plugin.name, ask) for ask, enabled in self._methods("close"))
         """Plugins' `close` with the plugin's name."""
-        self.filters: tuple[FilterPart, ...] = filter_parts(
-            self._plugins_with(points.Filter, ("feasible", "feasible_on"), "filters")
+        self.filters: tuple[FilterPart, ...] = (
+            *own_filters,
+            *filter_parts(self._plugins_with(points.Filter, ("feasible", "feasible_on"), "filters")),
         )
         self.unsimulated = self._unsimulated()
         """Filters that a dry run calls as if no task were evicted."""
-        self.scorers: tuple[ScorerPart, ...] = scorer_parts(
-            self._plugins_with(points.Scorer, ("score", "score_on"), "scorers")
+        self.scorers: tuple[ScorerPart, ...] = (
+            *own_scorers,
+            *scorer_parts(self._plugins_with(points.Scorer, ("score", "score_on"), "scorers")),
         )
         self.parts: tuple[FilterPart | ScorerPart, ...] = (*self.filters, *self.scorers)
         self.shape_fields = frozenset[str]().union(*(part.applies_to or () for part in self.parts))

@@ -82,6 +82,7 @@ CODES: dict[str, Code] = {
     "NodeGroup": Code(Stage.NODES, "its queue may not use the nodes, or no more of them"),
     "RevocableZone": Code(Stage.NODES, "the nodes are in a revocable zone that is closed to it"),
     "NodeBusy": Code(Stage.NODES, "nodes are busier than the plugin usage allows"),
+    "NodeShard": Code(Stage.NODES, "the nodes belong to the shards of other schedulers"),
     "ResourceClaim": Code(Stage.NODES, "its resource claims cannot be allocated"),
     PLUGIN: Code(Stage.NODES, "a plugin refused the nodes, for the reason in the message"),
     WAITING_FOR_VICTIMS: Code(Stage.VICTIMS, "it has its nodes, and waits until evicted pods have ended there"),
@@ -104,6 +105,7 @@ _NODE_REASONS = (
     ("node(s) didn't have free ports", "HostPort"),
     ("node(s) cannot be given resource claims", "ResourceClaim"),
     ("node(s) are in a revocable zone", "RevocableZone"),
+    ("node isn't in scheduler node shard", "NodeShard"),
 )
 """Codes by the start of a node's reason; the texts are those of Kubernetes and Volcano."""
 _PARTS = (

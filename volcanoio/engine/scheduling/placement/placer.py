@@ -6,7 +6,7 @@ they depend on more than that. `ScoreTables` keeps scores across cycles; `FitErr
 node.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -20,6 +20,7 @@ from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
+from volcanoio.engine.scheduling.config.plugin_parts import FilterPart
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.by_node_row import ByNodeRow
 from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState
@@ -161,6 +162,35 @@ REJECTED = "node(s) were rejected by a plugin"
 """Reason of nodes that a filter rejects without one."""
 
 
+class _ReasonCounts:
+    """Number of nodes by the first reason why a shape does not fit them."""
+
+    __slots__ = ("_columns", "_shape", "_uncounted", "counts", "total")
+
+    def __init__(self, shape: Shape, columns: NodeColumns, domain: Domain | None) -> None:
+        self._shape = shape
+        self._columns = columns
+        self._uncounted = np.ones(len(columns), np.bool_) if domain is None else domain.rows.copy()
+        self.total = int(np.count_nonzero(self._uncounted))
+        self.counts: dict[str, int] = {}
+
+    def add(self, reason: str, failing: NDArray[np.bool_]) -> None:
+        """Count the nodes that fail for a reason and are not counted yet."""
+        newly_failing = self._uncounted & failing
+        if number := int(np.count_nonzero(newly_failing)):
+            self.counts[reason] = self.counts.get(reason, 0) + number
+            self._uncounted[newly_failing] = False
+
+    def add_filters(self, parts: Iterable[FilterPart]) -> None:
+        """Count the nodes that filters reject."""
+        shape, columns = self._shape, self._columns
+        for part in parts:
+            feasibility = part.feasible(shape, columns, columns, range(len(columns)))
+            for text, failing in feasibility.reasons:
+                self.add(text, failing)
+            self.add(REJECTED, ~feasibility.ok)
+
+
 class FitErrorCounter:
     """Counts why a shape fits no node; the counts are valid for one cycle, and only while no row changes."""
 
@@ -181,31 +211,18 @@ class FitErrorCounter:
             self._cycle = cycle
             self._counted.clear()
         columns, key = self._columns, (shape.id, idle_only, "" if domain is None else domain.name)
-        if (counted := self._counted.get(key)) is not None and counted[0] == columns.clock:
-            return counted[1]
-        size = len(columns)
-        uncounted = np.ones(size, np.bool_) if domain is None else domain.rows.copy()
-        total = int(np.count_nonzero(uncounted))
-        counts: dict[str, int] = {}
-
-        def count(reason: str, failing: NDArray[np.bool_]) -> None:
-            newly_failing = uncounted & failing
-            if number := int(np.count_nonzero(newly_failing)):
-                counts[reason] = counts.get(reason, 0) + number
-                uncounted[newly_failing] = False
-
+        if (known := self._counted.get(key)) is not None and known[0] == columns.clock:
+            return known[1]
+        counted = _ReasonCounts(shape, columns, domain)
+        filters = plan.applying_filters(cycle.rules)
+        counted.add_filters(part for part in filters if part.precedes_room)
         names = sorted(shape.requests, key=lambda name: (_FIRST.index(name) if name in _FIRST else 2, name))
         for name in names:
-            count(_insufficient_reason(shape, name), columns.future_idle(name) < shape.requests[name])
-        for part in plan.applying_filters(cycle.rules):
-            feasibility = part.feasible(shape, columns, columns, range(size))
-            for text, failing in feasibility.reasons:
-                count(text, failing)
-            count(REJECTED, ~feasibility.ok)
-        if idle_only:
-            for name in names:
-                count(_insufficient_reason(shape, name), columns.idle(name) < shape.requests[name])
-        errors = FitErrors(total, counts, "" if domain is None else domain.name)
+            counted.add(_insufficient_reason(shape, name), columns.future_idle(name) < shape.requests[name])
+        counted.add_filters(part for part in filters if not part.precedes_room)
+        for name in names if idle_only else ():
+            counted.add(_insufficient_reason(shape, name), columns.idle(name) < shape.requests[name])
+        errors = FitErrors(counted.total, counted.counts, "" if domain is None else domain.name)
         self._counted[key] = (columns.clock, errors)
         return errors
 

@@ -177,6 +177,8 @@ def close(session: CycleSession) -> Iterator[None]:
         state.last_full_pass = session.now
     state.ledger.mark_examined(reviewed, all_known=not session.is_cut_short)
     write_queues(session)
+    if state.shards is not None and (patch := state.shards.status_patch(session.timestamp)) is not None:
+        session.outbox.put(patch)
 
 
 def _review_changed(session: CycleSession) -> Generator[None, None, list[JobInfo]]:
