@@ -158,6 +158,14 @@ def _one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
+def _shard(text: str) -> str:
+    from volcanoio.engine.sharding.configuration import of_flags
+    from volcanoio.framework.controller import ShardingSettings
+
+    of_flags(ShardingSettings(scheduler_configs=(text,)))
+    return text
+
+
 def _leases(text: str) -> str:
     if text != "leases":
         raise ValueError(f"there is no lock {text}; write leases, as Kubernetes removed the others")
@@ -185,6 +193,7 @@ LABELS = Kind("KEY:VALUE", _label, is_list=True)
 GATE_LIST = Kind("NAME=BOOL", _gate, is_list=True)
 CONFIG_MAP = Kind("NAMESPACE/NAME/KEY", _config_map, is_optional=True)
 LOG_FORMAT = Kind("json|console", _one_of("json", "console"), is_optional=True)
+SHARDS = Kind("SCHEDULER", _shard, is_list=True)
 SHARDING = Kind("none|hard|soft", _one_of("none", "hard", "soft"))
 LOCK = Kind("leases", _leases)
 
@@ -251,7 +260,6 @@ _THREADS = "one event loop does this work"
 _KLOG = "logs are lines on stderr"
 _CACHES = "each component waits until everything is listed, and is ready then"
 _NODES = "all nodes are considered"
-_NO_SHARDING = "there is no sharding-controller"
 _CASCADE = "the queue controller closes the children of a queue that is closed"
 _DELETABLE = "a queue may be deleted in any state, and --enable-queue-allocated-pods-check keeps those with pods"
 
@@ -303,6 +311,15 @@ FLAGS: tuple[Flag, ...] = (
     # Controllers
     Flag("controllers", LIST, "*,-sharding-controller", "Controllers to run, separated by commas: * for all, NAME or "
          "+NAME for one, -NAME to exclude one.", f"controllers {_LOCAL}"),
+    Flag("sharding-configmap", TEXT, "volcano-sharding-configmap", "ConfigMap of the sharding-controller, key "
+         "sharding.yaml.", "controllers"),
+    Flag("sharding-configmap-namespace", TEXT, "volcano-system", "Its namespace.", "controllers"),
+    Flag("scheduler-configs", SHARDS, "volcano:volcano:0.0:0.6:false:2:100,agent-scheduler:agent:0.7:1.0:true:2:100",
+         "Schedulers that divide the nodes, without that ConfigMap: NAME:TYPE:MINCPU:MAXCPU:WARMUP:MINNODES:MAXNODES.",
+         "controllers"),
+    Flag("shard-sync-period", PERIOD, "60s", "Time between two divisions of the nodes.", "controllers"),
+    Flag("enable-node-event-trigger", BOOL, "true", "Divide them also soon after nodes, or the requests on them, "
+         "changed much.", "controllers"),
     Flag("controller-conf", PATH, "", "Controller configuration (policies, discovery of HyperNodes): a file, or "
          "configmap:NAMESPACE/NAME/KEY. Without it, volcano-controller.conf in volcano-controller-configmap, if there "
          "is one.", f"controllers {_LOCAL}"),
@@ -387,11 +404,6 @@ FLAGS: tuple[Flag, ...] = (
     Flag("enable-cascade-child-queue-close", BOOL, "false", "", "webhooks", _CASCADE),
     Flag("enable-queue-closed-before-delete-check", BOOL, "false", "", "webhooks", _DELETABLE),
     Flag("max-requeue-num", INTEGER, "15", "", "controllers", "a failed write is retried with back-off"),
-    Flag("scheduler-configs", LIST, "", "", "controllers", _NO_SHARDING),
-    Flag("shard-sync-period", DURATION, "60s", "", "controllers", _NO_SHARDING),
-    Flag("enable-node-event-trigger", BOOL, "true", "", "controllers", _NO_SHARDING),
-    Flag("sharding-configmap", TEXT, "volcano-sharding-configmap", "", "controllers", _NO_SHARDING),
-    Flag("sharding-configmap-namespace", TEXT, "volcano-system", "", "controllers", _NO_SHARDING),
     *(
         Flag(name, kind, default, "", _EVERY, _KLOG)
         for name, kind, default in (

@@ -31,6 +31,7 @@ from volcanoio.engine.admission.resource_groups import AdmissionConfError
 from volcanoio.engine.scheduling.cluster.state import StateOptions
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError as SchedulerConfigurationError
 from volcanoio.framework import entrypoints
+from volcanoio.framework.controller import ShardingSettings
 from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.kube.clock import WallClock
 from volcanoio.kube.kubeconfig import ConfigError
@@ -120,6 +121,13 @@ def run_controllers(**given: Any) -> int:
             controllers=selected_controllers(given["controllers"], gates),
             scheduler_names=given["scheduler_name"],
             inherit_owner_annotations=given["inherit_owner_annotations"],
+            sharding=ShardingSettings(
+                configmap=given["sharding_configmap"],
+                configmap_namespace=given["sharding_configmap_namespace"],
+                scheduler_configs=given["scheduler_configs"],
+                sync_period=given["shard_sync_period"],
+                node_events=given["enable_node_event_trigger"],
+            ),
             journal=given["journal"],
             history=history_settings(given["history_file"], given["history_rows"], given["history_age"]),
         )

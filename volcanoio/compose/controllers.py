@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from volcanoio.compose.journals.recording import (
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.jobs.controller import NAME as JOBS
 from volcanoio.framework import entrypoints
-from volcanoio.framework.controller import Controller, ControllerContext
+from volcanoio.framework.controller import Controller, ControllerContext, ShardingSettings
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.framework.objects import Objects
 from volcanoio.framework.probe import NoProbe, Probe
@@ -85,6 +85,7 @@ class ControllerSettings:
     controllers: tuple[str, ...] = DEFAULT_CONTROLLERS
     scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     inherit_owner_annotations: bool = True
+    sharding: ShardingSettings = field(default_factory=ShardingSettings)
     policies: tuple[LifecyclePolicy, ...] | None = None
     policy_limit: float = 10.0
     journal: Path | None = None
@@ -104,6 +105,7 @@ class ControllerSelection(msgspec.Struct, frozen=True, kw_only=True):
     controllers: tuple[str, ...]
     scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     inherit_owner_annotations: bool = True
+    sharding: ShardingSettings = ShardingSettings()
 
     @classmethod
     def of(cls, settings: ControllerSettings) -> ControllerSelection:
@@ -112,19 +114,27 @@ class ControllerSelection(msgspec.Struct, frozen=True, kw_only=True):
             controllers=select_controllers(settings.controllers, settings.registry.names(entrypoints.CONTROLLERS)),
             scheduler_names=settings.scheduler_names,
             inherit_owner_annotations=settings.inherit_owner_annotations,
+            sharding=settings.sharding,
         )
 
     def make(self, registry: Registry) -> tuple[Controller[Any], ...]:
         """Construct the controllers; one whose constructor fails is logged and skipped. Raises PluginError."""
         context = ControllerContext(
-            scheduler_names=self.scheduler_names, inherit_owner_annotations=self.inherit_owner_annotations
+            scheduler_names=self.scheduler_names,
+            inherit_owner_annotations=self.inherit_owner_annotations,
+            sharding=self.sharding,
         )
         return make_controllers(registry, self.controllers, context)
 
 
 def default_controllers(registry: Registry) -> tuple[Controller[Any], ...]:
-    """Return every controller with its default arguments."""
+    """Return the controllers that run by default, with their default arguments."""
     return ControllerSelection.of(ControllerSettings(registry=registry)).make(registry)
+
+
+def installed_controllers(registry: Registry) -> tuple[Controller[Any], ...]:
+    """Return every controller with its default arguments, also those that do not run by default."""
+    return ControllerSelection.of(ControllerSettings(registry=registry, controllers=("*",))).make(registry)
 
 
 class ControllerManager:

@@ -19,6 +19,7 @@ from volcanoio.model import names
 from volcanoio.model.resources import CPU, amounts
 from volcanoio.model.validation.dns_names import subdomain_rule
 from volcanoio.runtime.accounting.history_store import Limits
+from volcanoio.runtime.controllers.setup import DEFAULT_CONTROLLERS
 from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
 from volcanoio.runtime.scheduler.scheduler import DEBOUNCE, PERIOD
 
@@ -60,7 +61,7 @@ class LocalOptions:
     plugins_dir: tuple[Path, ...] = ()
     policies_dir: tuple[Path, ...] = ()
     controllers_dir: tuple[Path, ...] = ()
-    controllers: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = DEFAULT_CONTROLLERS
     inherit_owner_annotations: bool = True
     scheduler_name: tuple[str, ...] = (names.SCHEDULER_NAME,)
     default_queue: str = names.DEFAULT_QUEUE

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from volcanoio.compose.controllers import default_controllers
+from volcanoio.compose.controllers import installed_controllers
 from volcanoio.engine.scheduling.config.profile import watches_of
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import ArgumentError
@@ -90,14 +90,16 @@ def _watches(factory: PluginFactory) -> tuple[str, ...]:
 
 def controller_rights(registry: Registry) -> Rights:
     """Return the rights of all installed controllers and of their policies' reads. Raises PluginError."""
-    declared = [rule for controller in default_controllers(registry) for rule in controller.rules]
+    declared = [rule for controller in installed_controllers(registry) for rule in controller.rules]
     declared += job_figures.RULES
     for factory in registry.factories(entrypoints.LIFECYCLE_POLICIES).values():
         for resource in getattr(factory, "indexes", ()):
             kind = kinds.READABLE[resource]
             verbs = ("list",) if kind in kinds.POLLED else ("get", "list", "watch")
             declared.append(Rule(kind.group, (kind.plural,), verbs))
-    return Rights(cluster=merge_rules(declared), own=_lease("vc-controller-manager"))
+    named = tuple(rule for rule in declared if rule.names)
+    cluster = merge_rules(rule for rule in declared if not rule.names)
+    return Rights(cluster=(*cluster, *named), own=_lease("vc-controller-manager"))
 
 
 def admission_rights(_registry: Registry) -> Rights:

@@ -105,6 +105,23 @@ class Step(msgspec.Struct, Generic[State], frozen=True):
     stages: Stages = ()
 
 
+class ShardingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the sharding controller: its ConfigMap, and what holds where that leaves something out.
+
+    `scheduler_configs` are schedulers as NAME:TYPE:MINCPU:MAXCPU:WARMUP:MINNODES:MAXNODES. Shards are computed every
+    `sync_period` seconds, with `node_events` also soon after nodes changed.
+    """
+
+    configmap: str = "volcano-sharding-configmap"
+    configmap_namespace: str = "volcano-system"
+    scheduler_configs: tuple[str, ...] = (
+        "volcano:volcano:0.0:0.6:false:2:100",
+        "agent-scheduler:agent:0.7:1.0:true:2:100",
+    )
+    sync_period: float = 60.0
+    node_events: bool = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
     """The settings of this process that a controller is constructed with.
@@ -116,6 +133,7 @@ class ControllerContext:
     scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     inherit_owner_annotations: bool = True
     job_plugins: Mapping[str, Callable[..., JobPlugin]] = field(default_factory=dict)
+    sharding: ShardingSettings = field(default_factory=ShardingSettings)
 
 
 class Controller(Protocol[State]):

@@ -36,6 +36,7 @@ from volcanoio.cli.componentflags import (
     SCHEDULING,
     SECONDS,
     SHARDING,
+    SHARDS,
     STABLE_GATES,
     TEXT,
     URL,
@@ -99,6 +100,7 @@ SAMPLES: dict[Kind, tuple[str, object, tuple[str, str] | None]] = {
     ),
     CONFIG_MAP: ("a/b/c", ConfigMapKey("a", "b", "c"), ("a/b", '"a/b" names no key of a ConfigMap; write')),
     LOG_FORMAT: ("json", "json", ("xml", "there is no xml; write json or console")),
+    SHARDS: ("a:b:0:1:false:0:9", ("a:b:0:1:false:0:9",), ("a", '"a" is not a scheduler; write NAME:TYPE:MINCPU')),
     SHARDING: ("hard", "hard", ("off", "there is no off; write none or hard or soft")),
     LOCK: ("leases", "leases", ("endpoints", "there is no lock endpoints; write leases, as Kubernetes removed")),
 }  # fmt: skip

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from volcanoio.cli.main import volcanoio
-from volcanoio.compose.controllers import default_controllers
+from volcanoio.compose.controllers import installed_controllers
 from volcanoio.compose.rbac import COMPONENTS, merge_rules, render, scheduler_rights
 from volcanoio.framework.controller import Rule
 from volcanoio.model import kinds
@@ -56,7 +56,7 @@ def test_the_scheduler_may_watch_what_any_plugin_reads() -> None:
 
 
 def test_controllers_have_the_rights_for_their_inputs() -> None:
-    for controller in default_controllers(discover()):
+    for controller in installed_controllers(discover()):
         granted = {
             (rule.group, name, verb) for rule in controller.rules for name in rule.resources for verb in rule.verbs
         }
