@@ -285,6 +285,8 @@ FLAGS: tuple[Flag, ...] = (
     # What is scheduled, and where
     Flag("scheduler-name", NAMES, "volcano", "Schedule pods with this schedulerName; Jobs without one get the first.",
          f"{_ALL} {_LOCAL} simulate"),
+    Flag("agent-scheduler-name", LIST, "", "Bind pods with this schedulerName too, such as agent-scheduler: each "
+         "alone and before all other work.", "scheduler up simulate"),
     Flag("scheduler-conf", PATH, "", "Scheduler configuration: a file, or configmap:NAMESPACE/NAME/KEY.",
          f"scheduler {_LOCAL}"),
     Flag("scheduler-conf-configmap", CONFIG_MAP, "", "Read the configuration from this key of a ConfigMap.",
@@ -583,6 +585,7 @@ class SchedulerFlags(NamedTuple):
     scope: Scope | None
     feature_gates: frozenset[FeatureGate]
     notes: tuple[str, ...]
+    agent_schedulers: tuple[str, ...] = ()
 
     @classmethod
     def take(cls, given: dict[str, Any]) -> SchedulerFlags:
@@ -593,6 +596,7 @@ class SchedulerFlags(NamedTuple):
         said = notes(click.get_current_context())
         effective = {"PodDisruptionBudgetsSupport", "PriorityClass", *FeatureGate}
         return cls(
+            agent_schedulers=given.pop("agent_scheduler_name"),
             default_queue=given.pop("default_queue"),
             period=given.pop("schedule_period"),
             scope=_scope(given, gates),

@@ -76,6 +76,7 @@ def run_scheduler(**given: Any) -> int:
             pod_metrics=given["metrics_per_pod"],
             state=StateOptions(
                 scheduler_names=frozenset(schedulers),
+                agent_schedulers=frozenset(flags.agent_schedulers),
                 default_queue=flags.default_queue,
                 feature_gates=flags.feature_gates,
                 scope=flags.scope,

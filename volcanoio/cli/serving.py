@@ -84,6 +84,7 @@ def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -
     has_page, web_port = given.pop("web"), given.pop("web_port")
     flags = SchedulerFlags.take(given)
     given |= {
+        "agent_scheduler_name": flags.agent_schedulers,
         "default_queue": flags.default_queue,
         "schedule_period": flags.period,
         "scope": flags.scope,

@@ -56,6 +56,7 @@ def scheduler_settings(options: LocalOptions, registry: Registry) -> SchedulerSe
         state=StateOptions(
             scheduler_names=frozenset(options.scheduler_name),
             single_pod_schedulers=frozenset({names.DEFAULT_SCHEDULER}.difference(options.scheduler_name)),
+            agent_schedulers=frozenset(options.agent_scheduler_name),
             default_queue=options.default_queue,
             feature_gates=options.feature_gates,
             scope=options.scope,

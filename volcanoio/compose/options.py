@@ -42,7 +42,8 @@ class LocalOptions:
     processes; `run_image` contains IMAGE=COMMAND for pods without a command. `controllers` is Volcano's list of
     controllers to run, each entry one or several separated by commas; () runs all. `scheduler_name` are the names
     of our scheduler; Jobs without schedulerName get the first. `default_queue` is the queue of PodGroups without
-    one, `scope` the part of the cluster that the scheduler acts on (None: all). With
+    one, `scope` the part of the cluster that the scheduler acts on (None: all). Pods of `agent_scheduler_name` are
+    bound one by one, before all other work. With
     `enable_queue_allocated_pods_check` a queue with pods cannot be deleted. Finished jobs are kept in
     `history_file`, by default in `data` if objects are.
     """
@@ -67,6 +68,7 @@ class LocalOptions:
     default_queue: str = names.DEFAULT_QUEUE
     feature_gates: frozenset[FeatureGate] = frozenset()
     scope: Scope | None = None
+    agent_scheduler_name: tuple[str, ...] = ()
     ignore_unavailable_plugins: bool = False
     strict_admission: bool = False
     max_queue_depth: int = MAX_QUEUE_DEPTH

@@ -12,6 +12,7 @@ import structlog
 
 from volcanoio.bus.event_bus import EventBus
 from volcanoio.compose.journals.recording import (
+    AGENT_SCHEDULERS,
     DEFAULT_QUEUE,
     FEATURE_GATES,
     SCHEDULER_NAMES,
@@ -318,6 +319,7 @@ def _journal_configurations(settings: SchedulerSettings, text: str) -> dict[str,
         CONFIGURATION_FILE: without_password(text),
         SCHEDULER_NAMES: "\n".join(sorted(state.scheduler_names)),
         SINGLE_POD_SCHEDULERS: "\n".join(sorted(state.single_pod_schedulers)),
+        AGENT_SCHEDULERS: "\n".join(sorted(state.agent_schedulers)),
         DEFAULT_QUEUE: state.default_queue,
         FEATURE_GATES: "\n".join(sorted(state.feature_gates)),
         SCOPE: msgspec.json.encode(state.scope).decode(),

@@ -10,17 +10,19 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from tests.scenario.scheduling.harness import group, node, pods, profile, queue
+from tests.scenario.scheduling.harness import group, node, pod, pods, profile, queue
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
 from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import VirtualClock, run_until_idle
+from volcanoio.bus.event_bus import Batch
 from volcanoio.bus.records import Codec, EventRecord
-from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
+from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.config.profile import WATCHABLE
 from volcanoio.engine.scheduling.offline.replay import ReplayedCycle, replay
 from volcanoio.framework.events import Event, Observed
 from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
 from volcanoio.kube.client import Client
 from volcanoio.kube.transport import NotSent, Response
@@ -144,6 +146,33 @@ async def test_a_cycle_over_its_budget_closes_between_jobs_and_the_next_opens_at
         assert all(event.boundaries > 0 for event in cut)
         assert sorted(batch.group for batch in rig.batches) == [f"ns/g{number}" for number in range(6)]
     assert_same(rig.events)
+
+
+async def test_a_latency_bound_pod_cuts_the_open_cycle_and_goes_first_in_the_next() -> None:
+    agents = StateOptions(agent_schedulers=frozenset({"agent-scheduler"}))
+    rig = Rig(clock=SteppingClock(), budget=1000.0, state=ClusterState(agents))
+    arrival = pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler"})
+
+    def arrive(batch: Batch) -> None:
+        if any(isinstance(event, CycleOpened) for event in batch) and len(rig.opened) == 1:
+            rig.put(arrival)
+
+    rig.bus.subscribe(arrive)
+    gangs = [item for number in range(6) for item in gang(f"g{number}", 1)]
+    async with rig.running(*CLUSTER, *gangs):
+        for _ in gangs:
+            await run_until_idle()
+    first = rig.closed[0]
+    assert (first.where, first.boundaries) != ("", 0)
+    names = [bind.name for decided in rig.of(Decided) for bind in binds_of(decided) if decided.cycle == 2]
+    assert names[0] == "agent"
+    assert len(rig.batches) == 7
+    replays = list(replay(rig.events, ClusterState(agents), lambda _: profile()))
+    assert [cycle.cycle for cycle in replays if not cycle.is_same] == []
+
+
+def binds_of(decided: Decided) -> list[BindRequest]:
+    return [bind for each in decided.decisions if isinstance(each, BindBatch) for bind in each.binds]
 
 
 class Broken:

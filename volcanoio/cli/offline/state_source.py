@@ -200,6 +200,7 @@ def options_of(
         cycles=given.get("cycles") or (MAX_CYCLES if given.get("until") else 1),
         state=StateOptions(
             scheduler_names=frozenset(given["scheduler_name"]),
+            agent_schedulers=frozenset(flags.agent_schedulers),
             default_queue=flags.default_queue,
             feature_gates=flags.feature_gates,
             scope=flags.scope,

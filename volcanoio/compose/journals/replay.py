@@ -30,6 +30,7 @@ from volcanoio.bus.journal import (
 from volcanoio.bus.records import Codec, Decided
 from volcanoio.compose.controllers import ControllerSelection, default_controllers
 from volcanoio.compose.journals.recording import (
+    AGENT_SCHEDULERS,
     CONTROLLER_SOURCE_PREFIX,
     DEFAULT_QUEUE,
     FEATURE_GATES,
@@ -271,6 +272,7 @@ def new_state(run: RunHeader) -> ClusterState:
         StateOptions(
             scheduler_names=frozenset(run.configured.get(SCHEDULER_NAMES, names.SCHEDULER_NAME).split()),
             single_pod_schedulers=frozenset(run.configured.get(SINGLE_POD_SCHEDULERS, "").split()),
+            agent_schedulers=frozenset(run.configured.get(AGENT_SCHEDULERS, "").split()),
             default_queue=run.configured.get(DEFAULT_QUEUE, names.DEFAULT_QUEUE),
             feature_gates=frozenset(map(FeatureGate, run.configured.get(FEATURE_GATES, "").split())),
             scope=msgspec.json.decode(run.configured.get(SCOPE, "null"), type=Scope | None),

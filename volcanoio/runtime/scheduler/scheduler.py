@@ -19,7 +19,7 @@ import anyio
 import structlog
 from anyio.lowlevel import checkpoint
 
-from volcanoio.bus.event_bus import EventBus, Inbox
+from volcanoio.bus.event_bus import Batch, EventBus, Inbox
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_text
@@ -158,9 +158,7 @@ class Scheduler:
         self.state.close_times = StageTimes(clock.monotonic, self._metrics.plugin_closed)
         self._sources = options.sources
         self._report_due = 0.0
-        self._cycle = 0
-        self._folded = 0
-        self._trigger = 0
+        self._cycle = self._folded = self._trigger = 0
         self._next: Setup | None = None
         self._profile: Profile | None = None
         self._setup: Setup | None = None
@@ -168,6 +166,7 @@ class Scheduler:
         """The last setup with which a cycle ended without a fault."""
         self._watching: frozenset[str] = frozenset()
         self._running, self._asked = False, _Asked()
+        self._open_budget: TimeBudget | None = None  # of the open cycle
         self._closed = anyio.Event()
         """Set while no cycle is open."""
         self._closed.set()
@@ -271,6 +270,7 @@ class Scheduler:
     async def run(self, writers: Writers) -> None:
         """Watch, decide and send until cancelled. A standby only watches."""
         inbox = self._bus.subscribe_async()
+        ignore_agents = self._bus.subscribe(self._hurry) if self.state.agent_schedulers else None
         try:
             for kind in self._watched_kinds():
                 self._informers.informer(kind)
@@ -291,6 +291,19 @@ class Scheduler:
                         self._asked.between.pop()()
         finally:
             inbox.close()
+            if ignore_agents is not None:
+                ignore_agents()
+
+    def _hurry(self, batch: Batch) -> None:
+        """Cut the open cycle short when a latency-bound pod arrives; the next one opens at once and places it first."""
+        if self._open_budget is None:
+            return
+        for event in batch:
+            if isinstance(event, Observed) and isinstance(pod := event.object, Pod):
+                is_waiting = event.change is Change.APPEARED and not pod.spec.node_name
+                if is_waiting and pod.spec.scheduler_name in self.state.agent_schedulers:
+                    self._open_budget.hurry()
+                    return
 
     def _watched_kinds(self) -> tuple[Kind, ...]:
         """Return the kinds that are watched whatever plugins are configured."""
@@ -382,13 +395,14 @@ class Scheduler:
         """Run one cycle; its opening and its close are published as events."""
         self._reconfigure()
         self._freeze_when_grown()
+        budget = self._open_budget = TimeBudget(self._clock, self._budget)
         opened = self._open_cycle(answering=asker is not None)
         if self._cycle == 1:
             _warn_of_other_schedulers(self.state)
-        budget = TimeBudget(self._clock, self._budget)
         self._metrics.open()
         self._reactions.opened()
         result, fault = await self._decide(opened, budget, dispatcher)
+        self._open_budget = None
         closed = CycleClosed(
             cause=opened.seq, cycle=self._cycle, where=result.cut_action, boundaries=budget.cut_boundary, fault=fault
         )

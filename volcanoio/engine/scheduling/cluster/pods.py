@@ -4,7 +4,9 @@ A task stays Binding until its own watch event contains nodeName; an event witho
 Terminating pods count on their node until they are deleted.
 """
 
-from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from typing import NamedTuple
+
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.nominations import Nominations
 from volcanoio.engine.scheduling.cluster.pod_fields import job_key, observed_status, single_key
@@ -12,6 +14,13 @@ from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Pod
 from volcanoio.model.names import GROUP_NAME
+
+
+class SinglePodSchedulers(NamedTuple):
+    """Schedulers whose pods become jobs of one pod; those of `agents` among them are latency-bound."""
+
+    names: frozenset[str]
+    agents: frozenset[str]
 
 
 class PodFold:
@@ -23,13 +32,15 @@ class PodFold:
         nominations: Nominations,
         queue_gates: QueueGates,
         scheduler_names: frozenset[str],
-        single_pod_schedulers: frozenset[str],
+        single_pod_schedulers: SinglePodSchedulers,
     ) -> None:
         self._ledger = ledger
         self._nominations = nominations
         self._queue_gates = queue_gates
         self._scheduler_names = scheduler_names
         self._single_pod_schedulers = single_pod_schedulers
+        self.arrived_agent_pods: list[JobInfo] = []
+        """Jobs of pods that the next cycle tries before all other work."""
         self.evicting: set[str] = set()
         """Uids of pods that we evicted and whose object does not show it yet."""
         self.tasks_with_condition: dict[str, TaskInfo] = {}
@@ -54,6 +65,12 @@ class PodFold:
         could_affect = self._can_affect_decisions(task)
         self._ledger.transition(task, status, node)
         return changed or could_affect or self._can_affect_decisions(task)
+
+    def retry_agent_pod(self, task: TaskInfo) -> None:
+        """Have the next cycle try a pending pod before all other work, if it is latency-bound."""
+        job = task.job_info
+        if job is not None and job.is_single_pod and task.pod.spec.scheduler_name in self._single_pod_schedulers.agents:
+            self.arrived_agent_pods.append(job)
 
     def _can_affect_decisions(self, task: TaskInfo) -> bool:
         """Return whether a change of a task can alter a decision: it is ours, uses claims, or is on a node of ours."""
@@ -91,11 +108,12 @@ class PodFold:
         if scheduler in self._scheduler_names:
             job = job_key(pod)
         elif not node:
-            if scheduler not in self._single_pod_schedulers:
+            if scheduler not in self._single_pod_schedulers.names:
                 return False
             job = single_key(pod)
         task = TaskInfo(pod, self._ledger.shapes.of(pod), job)
         self._ledger.add_task(task, observed_status(pod), node)
+        self.retry_agent_pod(task)
         if task.nominated_node and task.status is TaskStatus.PENDING:  # nominated by an earlier process
             self._nominations.nominate(task, task.nominated_node)
         if self._queue_gates.is_enabled:

@@ -14,7 +14,7 @@ from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.native_groups import NATIVE_RESOURCES, NativeGroups
 from volcanoio.engine.scheduling.cluster.nominations import Nominations, Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.pod_fields import is_native, job_key
-from volcanoio.engine.scheduling.cluster.pods import PodFold
+from volcanoio.engine.scheduling.cluster.pods import PodFold, SinglePodSchedulers
 from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
 from volcanoio.engine.scheduling.cluster.scope import Handover, Scope
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
@@ -64,6 +64,8 @@ class StateOptions:
     scheduler_names: frozenset[str] = frozenset({SCHEDULER_NAME})
     single_pod_schedulers: frozenset[str] = frozenset()
     """Scheduler names whose pods are bound one by one: they count on nodes, but not in queues."""
+    agent_schedulers: frozenset[str] = frozenset()
+    """Of these the pods are bound one by one too, and before all other work (Volcano: the agent scheduler)."""
     default_queue: str = DEFAULT_QUEUE
     reservation_seconds: float = 30.0
     """Seconds for which room is kept for a gang after a refused bind and for a preemptor after its last victim."""
@@ -72,6 +74,11 @@ class StateOptions:
     """Whether native groups are watched, so that no decision is made before they are listed."""
     scope: Scope | None = None
     """Part of the cluster that the scheduler acts on, None for all of it."""
+
+    @property
+    def single_pods(self) -> SinglePodSchedulers:
+        """The schedulers whose pods are bound one by one."""
+        return SinglePodSchedulers(self.single_pod_schedulers | self.agent_schedulers, self.agent_schedulers)
 
     @property
     def sharding(self) -> Sharding | None:
@@ -142,7 +149,7 @@ class ClusterState:
     def __init__(self, options: StateOptions | None = None) -> None:
         options = options or StateOptions()
         self.default_queue = options.default_queue
-        self.scheduler_names = options.scheduler_names
+        self.scheduler_names, self.agent_schedulers = options.scheduler_names, options.agent_schedulers
         self.foreign_groups: dict[str, PodGroup | None] = {}
         """PodGroups of other schedulers by key, None while only their pods are known."""
         self.handover = None if options.scope is None else Handover(options.scope)
@@ -176,7 +183,7 @@ class ClusterState:
         """Jobs with a refused bind, which go before all other jobs until `urgent_until`."""
         self.queue_gates = QueueGates(enabled=FeatureGate.QUEUE_ADMISSION in options.feature_gates)
         self.pods = PodFold(
-            self.ledger, self.nominations, self.queue_gates, options.scheduler_names, options.single_pod_schedulers
+            self.ledger, self.nominations, self.queue_gates, options.scheduler_names, options.single_pods
         )
         self.native_groups = NativeGroups(self.ledger, self.default_queue, self._priority_of_job, self._forget_group)
         self.watches_native_groups = options.native_groups
@@ -521,6 +528,7 @@ class ClusterState:
         task.last_refusal = task.bind_refusal
         task.bind_refusals += 1
         task.retry_at = event.at + _BIND_BACKOFF.delay(task.bind_refusals - 1)
+        self.pods.retry_agent_pod(task)
         if task.job_info is not None:
             task.job_info.urgent_until = event.at + self.reservation_seconds
             self.bind_refused_jobs[task.job_info.key] = task.job_info

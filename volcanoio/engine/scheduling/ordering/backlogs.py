@@ -305,7 +305,7 @@ class SinglePodOrder:
             for job in changed:
                 if job.is_single_pod:
                     if pending.get(job.key) is job:
-                        backlog.put(_order_key(job), job)
+                        backlog.put(single_pod_key(job), job)
                     else:
                         job.backlog_entry = None
                     backlog.forget(job)
@@ -321,6 +321,7 @@ class SinglePodOrder:
                 yield job
 
 
-def _order_key(job: JobInfo) -> tuple[int, str, str, str]:
+def single_pod_key(job: JobInfo) -> tuple[int, str, str, str]:
+    """Return the sort key of a pending single pod: priority, then creation time and name."""
     task = next(iter(job.pending.values()))
     return -task.priority, task.created, task.namespace, task.name

@@ -330,6 +330,8 @@ class SessionContext:
         """Whether the budget, or a question without an answer, ended the cycle."""
         self.has_read_pending_groups = False
         """Whether the current action has read the jobs of phase Pending: at its end it has voted on all of them."""
+        self.tried_agent_pods: set[str] = set()
+        """Keys of latency-bound pods that were tried before all actions."""
         self.failed_jobs: set[str] = set()
         """Keys of jobs whose statement the current action discarded, and of alike jobs that it skipped for that."""
         self.attempted_jobs: set[str] = set()

@@ -11,7 +11,7 @@ from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.session.context import Budget, CycleStats
 from volcanoio.engine.scheduling.session.session import CycleSession
-from volcanoio.engine.scheduling.session.single_pods import SINGLE_PODS, place_single_pods
+from volcanoio.engine.scheduling.session.single_pods import SINGLE_PODS, place_arrived_agent_pods, place_single_pods
 from volcanoio.engine.scheduling.status.closing import close
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
@@ -95,6 +95,9 @@ def run_cycle(
     try:
         for opened in open_session(session):
             yield Checkpoint("", (), opened)
+        if state.pods.arrived_agent_pods:
+            yield from _checkpoints(session, SINGLE_PODS, place_arrived_agent_pods(session))
+            session.failed_jobs.clear()
         cut_action, questions = yield from _run_actions(session)
         if state.ledger.pending_single_pods and not questions:  # also after a cut: gangs must not starve single pods
             try:
@@ -159,6 +162,8 @@ def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str
     first = state.next_action % count if count else 0
     state.next_action = 0
     order = [actions[at % count] for at in range(first, first + count)]
+    stats = session.stats
+    by_agents = stats.binding_statements
     for at, action in enumerate(order):
         session.pending_actions = frozenset(later.name for later in order[at + 1 :])
         session.action = action.name
@@ -171,9 +176,8 @@ def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str
             state.enqueue_refused.clear()
         _record_failures(session)
         if session.is_cut_short:
-            if not (
-                session.stats.binding_statements or session.stats.evicted_tasks
-            ):  # failed attempts must not block other actions
+            # Failed attempts must not block other actions
+            if stats.binding_statements == by_agents and not stats.evicted_tasks:
                 state.next_action = first + at + 1
             return action.name, ()
     return "", ()

@@ -1,8 +1,12 @@
-"""Pods without PodGroup, if the scheduler accepts them: each is a job of one task, placed after all actions."""
+"""Pods without PodGroup, if the scheduler accepts them: each is a job of one task, placed after all actions.
+
+Latency-bound ones that have just arrived are placed before all actions.
+"""
 
 from collections.abc import Iterator
 
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.ordering.backlogs import single_pod_key
 from volcanoio.engine.scheduling.session.session import CycleSession, use_shapes_with_claims
 from volcanoio.engine.scheduling.status.pod_conditions import report_single_pod
 from volcanoio.framework.scheduling.session import Run
@@ -15,6 +19,19 @@ ORDERING_EFFORT = 0.25
 """Effort counted for each step of ordering pods, in evaluations of all nodes."""
 SINGLE_PODS = "single pods"
 """`CycleResult.cut_action` of a cycle that was cut short while placing single pods."""
+
+
+def place_arrived_agent_pods(session: CycleSession) -> Iterator[None]:
+    """Bind the latency-bound pods that arrived since the last cycle; those that fit no node wait with the others."""
+    arrived, session.state.pods.arrived_agent_pods = session.state.pods.arrived_agent_pods, []
+    pending = session.state.ledger.pending_single_pods
+    waiting = [job for job in dict.fromkeys(arrived) if pending.get(job.key) is job]
+    for job in sorted(waiting, key=single_pod_key):
+        task = next(iter(job.pending.values()))
+        if not task.is_gated and task.retry_at <= session.now:
+            session.tried_agent_pods.add(job.key)
+            _place(session, job, task)
+        yield
 
 
 def place_single_pods(session: CycleSession) -> Iterator[None]:
@@ -31,7 +48,8 @@ def place_single_pods(session: CycleSession) -> Iterator[None]:
     tried = skipped = 0
     for job in order:
         task = next(iter(job.pending.values()))
-        if task.is_gated or task.retry_at > session.now or job.key in failed or session.is_unschedulable(job):
+        is_tried = job.key in failed or job.key in session.tried_agent_pods
+        if is_tried or task.is_gated or task.retry_at > session.now or session.is_unschedulable(job):
             skipped += 1
             if not skipped % SKIPPED_PER_STEP:
                 yield

@@ -1,0 +1,66 @@
+"""Latency-bound pods, each placed alone and before all other work (Volcano: the agent scheduler)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.scenario.scheduling.harness import World, group, node, pod, running, waiting
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
+from volcanoio.engine.scheduling.offline.replay import CutAt
+from volcanoio.framework.scheduling_effects import BindBatch
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+
+AGENT = "agent-scheduler"
+OPTIONS = StateOptions(agent_schedulers=frozenset({AGENT}))
+
+
+def agent(name: str, cpu: str = "1", **more: Any) -> Manifest:
+    return pod(name, cpu=cpu, spec={"schedulerName": AGENT, **more})
+
+
+def world(*objects: Manifest) -> World:
+    return World(*objects, state=ClusterState(OPTIONS))
+
+
+def test_they_go_before_all_gangs_by_priority() -> None:
+    gang = (group("g", 1, phase="Inqueue"), *waiting("g", 2))
+    cluster = world(node("n1", cpu="3"), *gang, agent("low"), agent("high", priority=10)).run()
+    assert cluster.bind_order == ["high", "low", "g-0"]
+
+
+def test_their_binds_leave_before_the_first_action() -> None:
+    cluster = world(node("n1"), group("g", 1, phase="Inqueue"), *waiting("g", 1), agent("a"))
+    cluster.cycle()
+    batches = [each for each in cluster.last if isinstance(each, BindBatch)]
+    assert [[bind.name for bind in batch.binds] for batch in batches] == [["a"], ["g-0"]]
+
+
+def test_a_cycle_that_is_cut_at_its_first_boundary_has_bound_them() -> None:
+    gangs = [each for number in range(5) for each in (group(f"g{number}", 1), *waiting(f"g{number}", 1))]
+    cluster = world(node("n1"), *gangs, agent("a"))
+    cluster.cycle(budget=CutAt(1))
+    assert cluster.bind_order[:1] == ["a"]
+
+
+def test_one_without_room_waits_with_a_reason_and_is_bound_when_room_is_freed() -> None:
+    full = (node("n1", cpu="1"), group("old", 1, phase="Running"), *running("old", 1))
+    cluster = world(*full, agent("a")).run(2)
+    assert cluster.binds == {}
+    condition = cluster.pod("a").status.conditions[0]
+    assert (condition.reason, condition.message) == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
+    cluster.remove(kinds.POD, "ns/old-0")
+    assert cluster.run().binds == {"a": "n1"}
+
+
+def test_one_whose_bind_was_refused_goes_first_again() -> None:
+    cluster = world(node("n1", cpu="1"), agent("a"))
+    cluster.cycle()
+    cluster.echo(refuse={"a": 500})
+    for manifest in (group("g", 1, phase="Inqueue"), *waiting("g", 1)):
+        cluster.put(manifest)
+    assert cluster.run().bind_order == ["a", "a"]
+
+
+def test_pods_of_other_schedulers_are_left_alone() -> None:
+    assert world(node("n1"), pod("a", cpu="1", spec={"schedulerName": "other"})).run().binds == {}
