@@ -1,0 +1,1 @@
+"""Quality of scheduling decisions on published traces: `python -m bench.quality`."""

@@ -1,0 +1,196 @@
+"""The policies that are compared on the openb traces: yardsticks as score plugins, and who gets which card.
+
+`GpuCards` fits pods to cards and gives a pod the fullest card that has room. The yardsticks score as the simulator of
+the openb authors does: whole percents, and of equally good nodes the first by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from volcanoio_plugins.scheduling.fragmentation.cards import (
+    ASSIGNED,
+    CORES,
+    MEMORY,
+    NUMBER,
+    PERCENTAGE,
+    WHOLE,
+    Assigned,
+    Cards,
+    Demand,
+    assignment,
+    demand_of_shape,
+)
+
+from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
+from volcanoio.framework.scheduling.views import Nodes, Shape, Task
+from volcanoio.model.resources import CPU
+
+Scores = NDArray[np.float64]
+MAX_CPU, MAX_GPU = 128_000, 8_000
+"""The largest node (milli-cores, thousandths of a GPU), by which the authors' scores are scaled."""
+
+
+class GpuCards:
+    """Gives each pod the cards it requests, on nodes whose cards all have the same memory."""
+
+    name = "gpu-cards"
+    ignored_resources = (NUMBER, MEMORY, PERCENTAGE, CORES)
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:  # noqa: ARG002 - it has none
+        self.cards = Cards()
+        self._session: SessionView
+        self._rows: dict[str, int] = {}
+
+    def open(self, session: SessionView) -> None:
+        """Start a session."""
+        self._session = session
+        self.cards.open(session)
+        if len(self._rows) != len(session.nodes):
+            self._rows = {name: row for row, name in enumerate(session.nodes.names)}
+
+    def feasible_depends(self, shape: Shape) -> Depends:
+        """Depend on other pods if the shape requests cards."""
+        return Depends.PODS if demand_of_shape(shape).cards else Depends.SKIP
+
+    def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
+        """Return the nodes whose cards have room."""
+        ok = self.allowed(shape, nodes)
+        return Feasibility(ok, (("node(s) had too few cards with enough room", ~ok),))
+
+    def allowed(self, shape: Shape, nodes: Nodes) -> NDArray[np.bool_]:  # noqa: ARG002 - those of the session
+        """Return the same for each placement."""
+        self.cards.update()
+        demand = demand_of_shape(shape)
+        enough: NDArray[np.bool_] = (self.cards.free >= self._share(demand)).sum(1) >= demand.cards
+        return enough
+
+    def _share(self, demand: Demand) -> int:
+        return demand.share(int(self.cards.memory.max(initial=0)))
+
+    def annotates(self, shape: Shape) -> bool:
+        """Return whether the shape requests cards."""
+        return bool(demand_of_shape(shape).cards)
+
+    def bind_annotations(self, task: Task) -> Mapping[str, str]:
+        """Choose the fullest cards with room."""
+        self.cards.update()
+        self.cards.touch(self._rows[task.node])
+        row, demand = self._rows[task.node], demand_of_shape(task.shape)
+        free, share = self.cards.free[row], self._share(demand)
+        places = self.order(task, np.flatnonzero(free >= share), free)[: demand.cards]
+        cards = self.cards.on(row)
+        return {ASSIGNED: assignment(Assigned(cards[at].uuid, share * cards[at].memory // WHOLE, 0) for at in places)}
+
+    def order(self, task: Task, places: NDArray[np.intp], free: NDArray[np.int64]) -> NDArray[np.intp]:  # noqa: ARG002
+        """Return cards with room in the order of choice."""
+        return places[np.argsort(free[places], kind="stable")]
+
+
+class Yardstick:
+    """A score by idle cpu and free cards of each node alone; `order` ranks nodes by name."""
+
+    name = "yardstick"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:  # noqa: ARG002 - it has none
+        self._cards = Cards()
+        self._session: SessionView
+        self._order: Scores = np.zeros(0)
+
+    def open(self, session: SessionView) -> None:
+        """Start a session."""
+        self._session = session
+        self._cards.open(session)
+        if len(self._order) != len(session.nodes):
+            names = np.array(session.nodes.names)
+            self._order = np.argsort(np.argsort(names)) / max(len(names), 1) / 2
+
+    def score_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
+        """Depend on the pods of the node, and on which others are feasible."""
+        return Depends.PODS | Depends.FEASIBLE_SET
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> Scores:  # noqa: ARG002 - plain
+        """Score all nodes."""
+        self._cards.update()
+        demand = demand_of_shape(shape)
+        share = demand.share(int(self._cards.memory.max(initial=0))) if demand.cards else 0
+        free, idle = self._cards.free, nodes.idle(CPU)
+        return np.floor(self.points(shape.requests.get(CPU, 0), demand.cards, share, idle, free)) - self._order
+
+    def points(self, cpu: int, cards: int, share: int, idle: NDArray[np.int64], free: NDArray[np.int64]) -> Scores:
+        """Return points from 0 to 100."""
+        raise NotImplementedError
+
+
+class BestFit(Yardstick):
+    """Prefers the node with least cpu and GPU left, both relative to the largest node."""
+
+    name = "best-fit"
+
+    def points(self, cpu: int, cards: int, share: int, idle: NDArray[np.int64], free: NDArray[np.int64]) -> Scores:
+        """Return points from 0 to 100."""
+        left = np.maximum(free, 0).sum(1) - cards * share
+        scores: Scores = 100 * (1 - 0.5 * (idle - cpu) / MAX_CPU - 0.5 * left / MAX_GPU)
+        return scores
+
+
+class DotProduct(Yardstick):
+    """Prefers the smallest product of demand and room over cpu and GPU (Tetris, SIGCOMM 2014, as adapted by openb).
+
+    A share of a card sees the fullest card, or all idle ones; pods with whole cards the idle ones.
+    """
+
+    name = "dot-product"
+
+    def points(self, cpu: int, cards: int, share: int, idle: NDArray[np.int64], free: NDArray[np.int64]) -> Scores:
+        """Return points from 0 to 100."""
+        whole = (free == WHOLE).sum(1) * WHOLE
+        product = idle / MAX_CPU * (cpu / MAX_CPU)
+        if cards:
+            part = np.where((free >= share) & (free < WHOLE), free, 9 * WHOLE).min(1)
+            room = np.where((part < 9 * WHOLE) & (share < WHOLE), part, whole)
+            product = product + room / MAX_GPU * (cards * share / MAX_GPU)
+        scores: Scores = 100 * (1 - product / 2)
+        return scores
+
+
+class GpuPacking(Yardstick):
+    """Prefers shared cards, then idle cards of used nodes, then idle nodes."""
+
+    name = "gpu-packing"
+
+    def points(self, cpu: int, cards: int, share: int, idle: NDArray[np.int64], free: NDArray[np.int64]) -> Scores:  # noqa: ARG002
+        """Return points from 0 to 100."""
+        if not cards:
+            return np.zeros(len(free))
+        whole, has = (free == WHOLE).sum(1), (free >= 0).sum(1)
+        chosen = np.sort(np.where(free >= share, free, 9 * WHOLE), 1)[:, :cards]
+        shared = np.maximum(100 - (chosen // 10).sum(1) // 10, 50)
+        opened = np.maximum(50 - (chosen == WHOLE).sum(1), 33)
+        unused = np.maximum(33 - whole, whole)
+        scores: Scores = np.where(whole == has, unused, np.where((chosen == WHOLE).any(1), opened, shared)).astype(
+            float
+        )
+        return scores
+
+
+class Random(Yardstick):
+    """Scores all nodes alike: one of them is chosen by the seed of the cycle."""
+
+    name = "random"
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> Scores:  # noqa: ARG002 - all alike
+        """Return zeros."""
+        return np.zeros(len(nodes))
+
+
+class RandomCards(GpuCards):
+    """Gives a pod any cards with room, by a hash of its name."""
+
+    def order(self, task: Task, places: NDArray[np.intp], free: NDArray[np.int64]) -> NDArray[np.intp]:  # noqa: ARG002
+        """Return the cards in an order that the name decides."""
+        return np.random.default_rng(int(task.name.rpartition("-")[2])).permutation(places)
