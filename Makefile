@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients web-tools format crds rbac deploy metrics flags codes diagrams docs wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real leadership-real real-cluster go-clients web-tools quality format crds rbac deploy metrics flags codes diagrams docs wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -95,6 +95,13 @@ leadership-real: $(VENV)/.dev  ## Two schedulers on a real control plane: stoppe
 
 real-cluster: $(VENV)/.dev  ## The rendered deployments on a real control plane, with faults (root or user namespaces; minutes)
 	@$(BIN)/python -m tests.realcluster.deployed --record
+
+OPENB := $(TRACES)/openb
+JOB_MIXES := $(TRACES)/jobs
+
+quality: $(VENV)/.dev  ## Measure the committed scorecard again; fails where decisions got worse (needs TRACES=DIR; an hour)
+	@test -n "$(TRACES)" || { echo "give the directory of the traces: make quality TRACES=DIR (docs/quality.md)"; exit 2; }
+	@$(BIN)/python -m bench.quality check $(OPENB) $(JOB_MIXES)
 
 format: $(VENV)/.dev  ## Format the tree
 	$(BIN)/ruff format .

@@ -2,7 +2,8 @@
 
 DIR has the tables of the traces, which are no part of the project. Prints JSON; `--output FILE` also writes it, after
 each row, and keeps the rows of an earlier run that are not measured again. All runs are in virtual time: the same
-seeds give the same decisions on every machine.
+seeds give the same decisions on every machine. `check OPENB JOBS` measures every row of the committed results again
+and fails if one is worse by more than its noise; `tables` prints those of docs/quality.md.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine
-from bench.quality import openb
+from bench.quality import comparing, gangs, openb, tables
 from bench.quality.openb_trace import TRACES
 
-SECTIONS = {"openb": openb}
+RESULTS = Path(__file__).parents[1] / "results" / "quality.json"
+SECTIONS: dict[str, Any] = {"openb": openb, "gangs": gangs}
 
 
 def _known(text: str, values: Sequence[str]) -> list[str]:
@@ -41,7 +43,18 @@ def parser() -> argparse.ArgumentParser:
         "--policies", type=lambda text: _known(text, tuple(openb.POLICIES)), default=list(openb.POLICIES)
     )
     shares.add_argument("--seeds", type=int, default=10)
-    for one in (shares,):
+    gang_runs = sections.add_parser("gangs", help=str(gangs.__doc__).partition("\n")[0])
+    gang_runs.add_argument("directory", type=Path)
+    gang_runs.add_argument("--mixes", type=lambda text: _known(text, gangs.MIXES), default=list(gangs.MIXES))
+    gang_runs.add_argument("--gpus", type=lambda text: [int(number) for number in text.split(",")], default=[])
+    names = tuple(gangs.configurations())
+    gang_runs.add_argument("--configurations", type=lambda text: _known(text, names), default=list(names))
+    check = sections.add_parser("check", help="measure all committed rows again, and compare")
+    check.add_argument("openb", type=Path)
+    check.add_argument("jobs", type=Path)
+    check.add_argument("--only", choices=tuple(SECTIONS), help="rows of one section")
+    sections.add_parser("tables", help="print the tables of docs/quality.md")
+    for one in (shares, gang_runs):
         one.add_argument("--output", type=Path)
     return made
 
@@ -54,9 +67,35 @@ def stored(path: Path | None) -> dict[str, Any]:
     return found
 
 
+def check(given: argparse.Namespace) -> int:
+    """Measure each committed row again with its seeds; print those that are worse, and return 1 if there are any."""
+    committed, found = stored(RESULTS), 0
+    directories = {"openb": given.openb, "gangs": given.jobs}
+    for name, section in SECTIONS.items():
+        if given.only not in (None, name):
+            continue
+        for row in committed[name]["rows"]:
+            for again in section.measure(section.repeated(row, directories[name])):
+                worse = list(comparing.worse(name, again, row))
+                found += bool(worse)
+                print(json.dumps({"section": name, "row": section.key(row), "worse": worse}), flush=True)
+    return 1 if found else 0
+
+
+def print_tables() -> int:
+    """Print the tables of the committed results."""
+    card = stored(RESULTS)
+    print(tables.openb_table(card["openb"]["rows"]), tables.gangs_table(card["gangs"]["rows"]), sep="\n\n")
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure a section row by row, and print the scorecard."""
     given = parser().parse_args(arguments)
+    if given.section == "check":
+        return check(given)
+    if given.section == "tables":
+        return print_tables()
     card = stored(given.output)
     section = card.setdefault(given.section, {"rows": []})
     for row in SECTIONS[given.section].measure(given):

@@ -10,6 +10,7 @@ import statistics
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -271,6 +272,11 @@ def _pod(number: int, pod: GpuPod) -> Pod:
 def key(row: Mapping[str, Any]) -> tuple[str, str]:
     """Return what identifies a row of the results."""
     return row["trace"], row["policy"]
+
+
+def repeated(row: Mapping[str, Any], directory: Path) -> Namespace:
+    """Return the arguments that measure a row again."""
+    return Namespace(directory=directory, traces=[row["trace"]], policies=[row["policy"]], seeds=row["seeds"])
 
 
 def measure(given: Namespace) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,126 @@
+"""Plugin gang-reservation: room for a gang that has waited long, and who may use it until the gang starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scenario.scheduling.harness import World, group, node, pod, pods, priority_class, queue
+from volcanoio.model.base import Manifest
+from volcanoio.model.times import epoch_or_none
+
+CONF = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: gang-reservation
+    arguments:
+      gang-reservation.after: 10m
+- plugins:
+  - name: overcommit
+  - name: predicates
+  - name: proportion
+"""
+CREATED = epoch_or_none("2026-01-01T00:00:00Z")
+assert CREATED is not None
+AGED = CREATED + 601
+"""Gangs of these tests were created ten minutes before."""
+RESERVED = "1 node(s) were reserved for a gang that waits"
+
+
+def old(name: str, *, cpu: str = "1", on: str = "n1", seconds: int | None = 700) -> Manifest:
+    """Return a pod that has run since the gang was created, and may run for so many seconds."""
+    started = {"startTime": "2026-01-01T00:00:00Z"}
+    return pod(name, on=on, phase="Running", cpu=cpu, spec={"activeDeadlineSeconds": seconds}, status=started)
+
+
+def gang(members: int, *, cpu: str = "1", **more: Any) -> list[Manifest]:
+    """Return a gang that waits."""
+    return [group("big", members, phase="Inqueue", **more), *pods("big", members, "big", cpu=cpu)]
+
+
+def small(*, seconds: int | None = None, cpu: str = "1", **more: Any) -> list[Manifest]:
+    """Return a job of one pod that may run for so many seconds."""
+    limits = {"activeDeadlineSeconds": seconds}
+    return [group("small", 1, phase="Inqueue", **more), pod("small", "small", cpu=cpu, spec=limits)]
+
+
+def played(*objects: Manifest, now: float = AGED, conf: str = CONF) -> World:
+    return World(*objects, conf=conf, now=now).run()
+
+
+TWO_CORES = [node("n1", cpu="2"), old("old"), *gang(2)]
+
+
+def test_room_that_becomes_free_is_kept_until_the_gang_fits() -> None:
+    ran = played(*TWO_CORES, *small())
+    assert ran.binds == {}
+    assert RESERVED in ran.fit_error("small")
+    ran.set_pod("old", phase="Succeeded")
+    assert ran.run().binds == {"big-0": "n1", "big-1": "n1"}
+
+
+def test_without_the_plugin_the_small_job_takes_it() -> None:
+    conf = CONF.replace("  - name: gang-reservation\n    arguments:\n      gang-reservation.after: 10m\n", "")
+    assert played(*TWO_CORES, *small(), conf=conf).binds == {"small": "n1"}
+
+
+def test_a_gang_that_has_not_waited_long_enough_has_no_reservation() -> None:
+    assert played(*TWO_CORES, *small(), now=AGED - 60).binds == {"small": "n1"}
+
+
+@pytest.mark.parametrize(("seconds", "binds"), [(60, {"small": "n1"}), (120, {}), (None, {})])
+def test_a_pod_that_ends_before_the_gang_can_start_uses_the_room(seconds: int | None, binds: dict[str, str]) -> None:
+    assert played(*TWO_CORES, *small(seconds=seconds)).binds == binds
+
+
+@pytest.mark.parametrize(("cpu", "binds"), [("1", {"small": "n1"}), ("2", {})])
+def test_room_that_the_gang_does_not_need_may_be_used_for_any_time(cpu: str, binds: dict[str, str]) -> None:
+    cluster = [node("n1", cpu="5"), old("old", cpu="2"), *gang(2, cpu="2")]
+    assert played(*cluster, *small(cpu=cpu)).binds == binds
+
+
+def test_two_pods_do_not_use_the_same_spare_room() -> None:
+    cluster = [node("n1", cpu="5"), old("old", cpu="2"), *gang(2, cpu="2")]
+    two = [group("pair", 1, phase="Inqueue"), *pods("pair", 2, "pair", cpu="1")]
+    assert list(played(*cluster, *two).binds) == ["pair-0"]
+
+
+TWO_NODES = [
+    *(node(name, cpu="2") for name in ("n1", "n2")),
+    *(old("old-0"), old("old-1"), old("later", on="n2", seconds=5000)),
+]
+
+
+def test_nodes_that_are_free_first_are_reserved_and_others_stay_open() -> None:
+    assert played(*TWO_NODES, *gang(2), *small()).binds == {"small": "n2"}
+
+
+def test_a_job_of_higher_priority_ignores_the_reservation() -> None:
+    urgent = small(priorityClassName="urgent")
+    assert played(*TWO_CORES, priority_class("urgent", 10), *urgent).binds == {"small": "n1"}
+
+
+def test_a_gang_that_waited_long_enough_is_admitted_whatever_later_tiers_vote() -> None:
+    cluster = [node("n1", cpu="2"), old("old"), group("big", 2, minResources={"cpu": "2"})]
+    assert played(*cluster, now=AGED - 60).phase("big") == "Pending"
+    assert played(*cluster).phase("big") == "Inqueue"
+
+
+def test_a_gang_that_its_queue_keeps_waiting_loses_the_reservation() -> None:
+    limited = queue("limited", capability={"cpu": "1"})
+    cluster = [node("n1", cpu="2"), limited, *gang(2, queue="limited"), *small()]
+    ran = World(*cluster, conf=CONF, now=AGED, period=30.0)
+    assert ran.run().binds == {}
+    assert ran.run(4).binds == {"small": "n1"}
+
+
+def test_a_reserved_node_that_takes_no_more_pods_is_replaced() -> None:
+    ran = played(*TWO_NODES, *gang(2))
+    for each in (node("n1", cpu="2", unschedulable=True), *small()):
+        ran.put(each)
+    assert ran.run().binds == {}
+    assert RESERVED in ran.fit_error("small")
