@@ -59,7 +59,7 @@ class Played:
     started: float | None = None
     ended: float | None = None
     lost: float = 0.0
-    """Seconds that it ran in vain."""
+    """Seconds of runs that were cut short."""
     evicted: int = 0
     starts: list[float] = field(default_factory=list)
 

@@ -11,23 +11,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from volcanoio_plugins.scheduling.fragmentation.cards import (
-    ASSIGNED,
-    CORES,
-    MEMORY,
-    NUMBER,
-    PERCENTAGE,
-    WHOLE,
-    Assigned,
-    Cards,
-    Demand,
-    assignment,
-    demand_of_shape,
-)
+from volcanoio_plugins.scheduling.fragmentation.cards import WHOLE, Cards, Demand, demand_of_shape
 
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape, Task
+from volcanoio.model.devices.annotations import (
+    VGPU_CORES,
+    VGPU_IDS,
+    VGPU_MEMORY,
+    VGPU_NUMBER,
+    VGPU_PERCENTAGE,
+    DeviceShare,
+    format_pod_devices,
+)
 from volcanoio.model.resources import CPU
 
 Scores = NDArray[np.float64]
@@ -39,7 +36,7 @@ class GpuCards:
     """Gives each pod the cards it requests, on nodes whose cards all have the same memory."""
 
     name = "gpu-cards"
-    ignored_resources = (NUMBER, MEMORY, PERCENTAGE, CORES)
+    ignored_resources = (VGPU_NUMBER, VGPU_MEMORY, VGPU_PERCENTAGE, VGPU_CORES)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:  # noqa: ARG002 - it has none
         self.cards = Cards()
@@ -84,7 +81,8 @@ class GpuCards:
         free, share = self.cards.free[row], self._share(demand)
         places = self.order(task, np.flatnonzero(free >= share), free)[: demand.cards]
         cards = self.cards.on(row)
-        return {ASSIGNED: assignment(Assigned(cards[at].uuid, share * cards[at].memory // WHOLE, 0) for at in places)}
+        shares = [DeviceShare(cards[at].uuid, cards[at].type, share * cards[at].memory // WHOLE, 0) for at in places]
+        return {VGPU_IDS: format_pod_devices([shares])}
 
     def order(self, task: Task, places: NDArray[np.intp], free: NDArray[np.int64]) -> NDArray[np.intp]:  # noqa: ARG002
         """Return cards with room in the order of choice."""

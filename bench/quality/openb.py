@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from volcanoio_plugins.scheduling.fragmentation.aware import FragmentationAware
-from volcanoio_plugins.scheduling.fragmentation.cards import ASSIGNED, MEMORY, NUMBER, REGISTER, WHOLE, assigned
+from volcanoio_plugins.scheduling.fragmentation.cards import WHOLE
 from volcanoio_plugins.scheduling.fragmentation.kinds import Kinds, TypicalPod, columns
 from volcanoio_plugins.scheduling.fragmentation.measure import Room, fragmentation
 from volcanoio_plugins.scheduling.gang import Gang
@@ -59,6 +59,7 @@ from volcanoio.model.core import (
     ResourceList,
     ResourceRequirements,
 )
+from volcanoio.model.devices.annotations import VGPU_IDS, VGPU_MEMORY, VGPU_NUMBER, VGPU_REGISTER, parse_pod_devices
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus
 from volcanoio.model.times import rfc3339
 from volcanoio.runtime.loading.registry import discover
@@ -162,7 +163,8 @@ class GpuCluster:
         if pod.models and self._nodes[row].model not in pod.models:
             raise AssertionError(f"{stored.metadata.name} is on a GPU of another model than it allows")
         self._room.cpu[row] -= pod.cpu
-        cards = list(assigned(stored.metadata.annotations.get(ASSIGNED, "")))
+        containers = parse_pod_devices(stored.metadata.annotations.get(VGPU_IDS, ""))
+        cards = [share for shares in containers for share in shares]
         for one in cards:
             self._room.free[row, int(one.uuid.rpartition("-")[2])] -= one.memory
         used = {one.uuid for one in cards if one.memory == pod.milli}
@@ -224,7 +226,7 @@ def _requests(pod: GpuPod, *, with_memory: bool = True) -> ResourceList:
     if with_memory:
         requests["memory"] = f"{pod.memory}Mi"
     if pod.gpus:
-        requests |= {NUMBER: str(pod.gpus), MEMORY: str(pod.milli * CARD_MEMORY // WHOLE)}
+        requests |= {VGPU_NUMBER: str(pod.gpus), VGPU_MEMORY: str(pod.milli * CARD_MEMORY // WHOLE)}
     return requests
 
 
@@ -240,9 +242,9 @@ def _node(node: GpuNode) -> Node:
     cards = ":".join(f"{node.name}-{at},100,{CARD_MEMORY},{node.model},true,hami-core" for at in range(node.gpus))
     amounts: ResourceList = {
         "cpu": f"{node.cpu}m", "memory": f"{node.memory}Mi", "pods": "1000",
-        NUMBER: str(100 * node.gpus), MEMORY: str(CARD_MEMORY * node.gpus),
+        VGPU_NUMBER: str(100 * node.gpus), VGPU_MEMORY: str(CARD_MEMORY * node.gpus),
     }  # fmt: skip
-    meta = ObjectMeta(name=node.name, labels={MODEL: node.model}, annotations={REGISTER: f"{cards}:"})
+    meta = ObjectMeta(name=node.name, labels={MODEL: node.model}, annotations={VGPU_REGISTER: f"{cards}:"})
     return Node(metadata=meta, status=NodeStatus(allocatable=amounts, capacity=amounts))
 
 

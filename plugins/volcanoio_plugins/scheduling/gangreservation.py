@@ -286,7 +286,7 @@ def _first_room(releases: Iterable[tuple[float, str, int]], count: int) -> tuple
 
 
 def _missing(job: Job) -> list[tuple[Shape, int]]:
-    """Return the tasks that a gang lacks by shape, those with the largest requests first and of these no more."""
+    """Return the missing tasks of a gang by shape, those with the largest requests first and of these no more."""
     missing = job.min_available - job.ready_count - job.pending_best_effort
     pending = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.shape.best_effort]
     pending.sort(key=lambda task: (-sum(task.shape.requests.values()), task.shape.id))

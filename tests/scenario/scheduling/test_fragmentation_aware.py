@@ -34,7 +34,7 @@ def wants(count: int, cards: int, cpu: int = 1, **more: Any) -> dict[str, Any]:
 
 def gpus(name: str, cards: int, *, cpu: str = "16", **labels: str) -> Manifest:
     """Return a node with cards of 1000 MiB."""
-    text = "".join(f"{name}-{at},10,1000,T4,true,hami-core:" for at in range(cards))
+    text = "".join(f"{name}-{at},10,1000,NVIDIA-T4,true,hami-core:" for at in range(cards))
     made = node(name, cpu=cpu, labels=labels, **{NUMBER: "80", MEMORY: "8000"})
     made["metadata"]["annotations"] = {"volcano.sh/node-vgpu-register": text}
     return made
@@ -116,6 +116,23 @@ def test_scores_stay_right_while_pods_come_and_go() -> None:
         ran.put(pod(f"new-{at}", f"new-{at}", **WHOLE_CARD))
         ran.run()
     assert set(ran.binds.values()) == {"n2"}
+
+
+def test_beside_deviceshare_the_pod_gets_a_card_of_the_node_with_most_points() -> None:
+    share = """
+  - name: deviceshare
+    arguments:
+      deviceshare.VGPUEnable: true
+      deviceshare.SchedulePolicy: binpack
+"""
+    nodes = [gpus(name, 2) for name in ("n1", "n2")]
+    for each in nodes:
+        each["status"]["allocatable"]["volcano.sh/vgpu-cores"] = "200"
+    new = pod("new", "new", cpu="1")
+    new["spec"]["containers"][0]["resources"]["limits"] = {NUMBER: "1", MEMORY: "500"}
+    cluster = [*nodes, uses("old", "n2", (1, 400)), group("new", 1, phase="Inqueue"), new]
+    (bind,) = World(*cluster, conf=conf(wants(1, 1)).rstrip() + share).run().requests
+    assert (bind.node, bind.annotations["volcano.sh/vgpu-ids-new"]) == ("n2", "n2-1,NVIDIA,500,0:")
 
 
 def test_an_unknown_policy_is_an_error_that_names_the_argument() -> None:

@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.fragmentation.cards import (
-    WHOLE,
-    Assigned,
-    Card,
-    Demand,
-    assigned,
-    assignment,
-    demand_of,
-    registered,
-)
+from volcanoio_plugins.scheduling.fragmentation.cards import WHOLE, Demand, demand_of, healthy_cards
 from volcanoio_plugins.scheduling.fragmentation.kinds import Kinds, TypicalPod
 from volcanoio_plugins.scheduling.fragmentation.measure import (
     Room,
@@ -24,6 +15,9 @@ from volcanoio_plugins.scheduling.fragmentation.measure import (
     usable_by_copies,
     usable_once,
 )
+
+from volcanoio.model.base import ObjectMeta
+from volcanoio.model.core import Node
 
 HALF, ONE, TWO = (2000, 1, 500), (4000, 1, WHOLE), (8000, 2, WHOLE)
 """Pods as (milli-cores, cards, share)."""
@@ -101,13 +95,10 @@ def test_a_share_is_taken_from_the_fullest_card_with_room() -> None:
     assert room(0, 1000, 300, 600, -1).with_pod(0, 1, 500).free.tolist() == [[1000, 300, 100, -1]]
 
 
-def test_annotations_of_nodes_and_pods() -> None:
+def test_cards_that_are_not_healthy_do_not_count() -> None:
     text = "gpu-0,10,32768,NVIDIA-V100,true,hami-core:gpu-1,10,32768,NVIDIA-V100,false,hami-core:"
-    assert registered(text) == [Card("gpu-0", 10, 32768)], "the second card is not healthy"
-    assert registered("gpu-0,ten,1,T4,true,") == []
-    chosen = [Assigned("gpu-0", 16384, 50)]
-    assert list(assigned(assignment(chosen))) == chosen
-    assert list(assigned("gpu-0,NVIDIA,x,0:;")) == []
+    node = Node(metadata=ObjectMeta(name="n1", annotations={"volcano.sh/node-vgpu-register": text}))
+    assert [card.uuid for card in healthy_cards(node)] == ["gpu-0"]
 
 
 @pytest.mark.parametrize(

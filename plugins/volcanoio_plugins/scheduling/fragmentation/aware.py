@@ -4,9 +4,10 @@ It scores nodes for pods of all kinds, also for those without GPUs: they take th
 card of a node a pod gets is the device plugin's choice; the score assumes the fullest card that fits (binpack).
 
 Policy `scarcity` (default): score = -Σ_k w_k · loss_k / U_k over typical kinds of pods k. U_k is what pods of the kind
-could use on all nodes, loss_k how much less it is with the pod on the node, w_k the kind's part of all pods: the
-derivative of Σ w_k · ln U_k. What is scarce counts more: whole nodes for pods with many cards while few are left, a GPU
-model that some pods require, cpu beside idle cards. Policy `fgd`: the published score, the sigmoid of the decrease of
+could use on all nodes, loss_k how much less it is with the pod on the node: the derivative of Σ w_k · ln U_k. What is
+scarce counts more: whole nodes for pods with many cards while few are left, a GPU model that some pods require, cpu
+beside idle cards. w_k is the kind's part of all pods, times how many of them share a card: what remains of a card is of
+use to kinds with small shares only. Policy `fgd`: the published score, the sigmoid of the decrease of
 the node's fragmentation in whole percents; of equally good nodes the first by name, as in its authors' simulator.
 """
 
@@ -120,7 +121,8 @@ class FragmentationAware:
 
     def _scarcity_scores(self, losses: Losses, scored: Mask) -> NDArray[np.float64]:
         """Return the scores, scaled so that the best node has 100 and the worst 0."""
-        weight = next(iter(self._by_memory.values())).weight
+        typical = next(iter(self._by_memory.values()))
+        weight = typical.weight * WHOLE / typical.share
         price = np.divide(weight, self._total, out=np.zeros(len(weight)), where=self._total > 0)
         loss = (losses.of @ price.astype(np.float32)).astype(np.float64)
         least, most = loss[scored].min(), loss[scored].max()

@@ -7,8 +7,8 @@ Volcano's vGPU device plugin defines. A card is as full as the larger of its sha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -16,35 +16,25 @@ from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Shape, Task
+from volcanoio.model.core import Node
+from volcanoio.model.devices.annotations import (
+    VGPU_CORES,
+    VGPU_IDS,
+    VGPU_MEMORY,
+    VGPU_NUMBER,
+    VGPU_PERCENTAGE,
+    VGPU_REGISTER,
+    RegisteredCard,
+    parse_pod_devices,
+    parse_register,
+)
 
 Ints = NDArray[np.int64]
 
-REGISTER = "volcano.sh/node-vgpu-register"
-ASSIGNED = "volcano.sh/vgpu-ids-new"
-NUMBER = "volcano.sh/vgpu-number"
-MEMORY = "volcano.sh/vgpu-memory"
-PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
-CORES = "volcano.sh/vgpu-cores"
 WHOLE = 1000
 """The share of a whole card."""
 MAX_CARDS = 16
 """Cards of a node that are counted."""
-
-
-class Card(NamedTuple):
-    """One card of a node: its uuid, how many pods may share it, and its memory (MiB)."""
-
-    uuid: str
-    sharers: int
-    memory: int
-
-
-class Assigned(NamedTuple):
-    """What a pod has of a card: memory (MiB) and percent of its cores."""
-
-    uuid: str
-    memory: int
-    cores: int
 
 
 class Demand(NamedTuple):
@@ -74,40 +64,21 @@ NO_CARDS = Demand(0, 0, 0, 0)
 
 def demand_of(amounts: Mapping[str, int]) -> Demand:
     """Return the demand in requests or limits (thousandths of each resource)."""
-    number, memory, percentage, cores = (amounts.get(name, 0) // 1000 for name in (NUMBER, MEMORY, PERCENTAGE, CORES))
+    number, memory, percentage, cores = (
+        amounts.get(name, 0) // 1000 for name in (VGPU_NUMBER, VGPU_MEMORY, VGPU_PERCENTAGE, VGPU_CORES)
+    )
     return Demand(number, memory, percentage, cores) if number else NO_CARDS
 
 
 def demand_of_shape(shape: Shape) -> Demand:
     """Return the demand of a pod; its limits have it where the resources are no plain amounts."""
-    return demand_of(shape.limits if NUMBER in shape.limits else shape.requests)
+    return demand_of(shape.limits if VGPU_NUMBER in shape.limits else shape.requests)
 
 
-def registered(text: str) -> list[Card]:
-    """Return the healthy cards of a node's annotation `uuid,count,memory,type,health,mode:…`; [] if it is not valid."""
-    cards = []
-    for entry in text.split(":"):
-        fields = entry.split(",")
-        if len(fields) < 5 or fields[4] != "true":
-            continue
-        if not (fields[1].isdecimal() and fields[2].isdecimal()):
-            return []
-        cards.append(Card(fields[0], int(fields[1]), int(fields[2])))
-    return cards[:MAX_CARDS]
-
-
-def assigned(text: str) -> Iterator[Assigned]:
-    """Yield the cards in a pod's annotation `uuid,type,memory,cores:` of each container, `;` between containers."""
-    for container in text.split(";"):
-        for entry in container.split(":"):
-            fields = entry.split(",")
-            if len(fields) == 4 and fields[2].isdecimal() and fields[3].isdecimal():
-                yield Assigned(fields[0], int(fields[2]), int(fields[3]))
-
-
-def assignment(cards: Iterable[Assigned], card_type: str = "GPU") -> str:
-    """Return the annotation of a pod with one container that has these cards."""
-    return "".join(f"{one.uuid},{card_type},{one.memory},{one.cores}:" for one in cards) + ";"
+def healthy_cards(node: Node) -> tuple[RegisteredCard, ...]:
+    """Return the cards that pods can use, at most `MAX_CARDS`."""
+    text = node.metadata.annotations.get(VGPU_REGISTER, "")
+    return tuple(card for card in parse_register(text) if card.healthy)[:MAX_CARDS]
 
 
 class Cards:
@@ -122,8 +93,7 @@ class Cards:
         self._version = -1
         self.free: Ints = np.full((0, 1), -1)
         self.memory: Ints = np.zeros(0, np.int64)
-        self._cards: list[tuple[str, list[Card]]] = []
-        """By row the annotation, and the cards in it."""
+        self._cards: list[tuple[RegisteredCard, ...]] = []
         self._touched: set[int] = set()
         self._memories: Counter[int] = Counter()
         """Number of nodes by `memory`."""
@@ -142,9 +112,9 @@ class Cards:
         """The values of `memory` of nodes with cards, sorted."""
         return sorted(memory for memory, count in self._memories.items() if memory and count)
 
-    def on(self, row: int) -> list[Card]:
+    def on(self, row: int) -> tuple[RegisteredCard, ...]:
         """Return the cards of a row."""
-        return self._cards[row][1]
+        return self._cards[row]
 
     def touch(self, row: int) -> None:
         """Read a row again at the next update: a choice for a task on it is not in its annotations yet."""
@@ -159,20 +129,18 @@ class Cards:
         if len(nodes) != len(self._cards):
             since = -1
             self.free, self.memory = np.full((len(nodes), 1), -1), np.zeros(len(nodes), np.int64)
-            self._cards = [("", [])] * len(nodes)
+            self._cards = [()] * len(nodes)
             self._memories = Counter({0: len(nodes)})
         names, objects = nodes.names, nodes.objects
         rows = dict.fromkeys((*session.changed_rows(since), *self._touched))
         self._touched.clear()
         for row in rows:
-            text = objects[row].metadata.annotations.get(REGISTER, "")
-            if text != self._cards[row][0]:
-                self._cards[row] = text, registered(text)
+            self._cards[row] = healthy_cards(objects[row])
             self._read(row, session.tasks_on(names[row]))
 
     def _read(self, row: int, tasks: Iterable[Task]) -> None:
         """Count the cards of one row."""
-        cards = self._cards[row][1]
+        cards = self._cards[row]
         if len(cards) > self.free.shape[1]:
             wider = np.full((len(self.free), len(cards)), -1)
             wider[:, : self.free.shape[1]] = self.free
@@ -185,27 +153,21 @@ class Cards:
             return
         used = {card.uuid: [0, 0, 0] for card in cards}
         for task in tasks:
-            if text := assigned_cards(task):
-                for uuid, memory, cores in _assigned(text):
-                    if (card_use := used.get(uuid)) is not None:
-                        card_use[0] += memory
-                        card_use[1] += cores
-                        card_use[2] += 1
+            for share in chain.from_iterable(parse_pod_devices(_assigned(task))):
+                if (of_card := used.get(share.card)) is not None:
+                    of_card[0] += share.memory
+                    of_card[1] += share.cores
+                    of_card[2] += 1
         self.free[row, : len(cards)] = [_free(card, *used[card.uuid]) for card in cards]
 
 
-def _free(card: Card, memory: int, cores: int, sharers: int) -> int:
+def _free(card: RegisteredCard, memory: int, cores: int, sharers: int) -> int:
     """Return the free share of a card of which so much is used."""
-    if sharers >= card.sharers or not card.memory:
+    if sharers >= card.number or not card.memory:
         return 0
     return max(WHOLE - max(memory * WHOLE // card.memory, cores * WHOLE // 100), 0)
 
 
-@lru_cache(maxsize=1 << 16)
-def _assigned(text: str) -> tuple[Assigned, ...]:
-    return tuple(assigned(text))
-
-
-def assigned_cards(task: Task) -> str:
+def _assigned(task: Task) -> str:
     """Return the annotation of a task's cards: chosen in the session, or as its pod shows it."""
-    return task.bind_annotations.get(ASSIGNED) or task.pod.metadata.annotations.get(ASSIGNED, "")
+    return task.bind_annotations.get(VGPU_IDS) or task.pod.metadata.annotations.get(VGPU_IDS, "")
