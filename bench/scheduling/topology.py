@@ -125,8 +125,8 @@ def _objects(nodes: int, sizes: list[int], topology: Manifest) -> Iterator[Manif
 
 
 def _object(kind: kinds.Kind, name: str, **more: Any) -> Manifest:
-    meta = {key: more.pop(key) for key in ("namespace", "labels", "annotations") if key in more}
-    named: Manifest = {"name": name, "uid": f"uid-{name}", "creationTimestamp": CREATED, **meta}
+    meta: Manifest = {key: more.pop(key) for key in ("namespace", "labels", "annotations") if key in more}
+    named = {"name": name, "uid": f"uid-{name}", "creationTimestamp": CREATED, **meta}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": named, **more}
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.tasktopology import Buckets, affinities_of
+from volcanoio_plugins.scheduling.topology.tasktopology import Buckets, affinities_of
 
 from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, scenarios
 from tests.unit.scheduling_plugins.views import TaskView

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.hypernodes.topology import Topology, child, exact, labelled, pattern
-from volcanoio.engine.hypernodes.tree import HyperNodeTree
+from volcanoio.engine.hypernodes.tree import NodesByHyperNode
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import LabelSelector
@@ -155,7 +155,7 @@ _CHANGES = st.one_of(
 @given(st.lists(st.tuples(_CHANGES, st.booleans()), max_size=20))
 def test_the_tree_is_the_same_however_it_came_about(changes: list[tuple[tuple[str, str, Any], bool]]) -> None:
     """After each change, all HyperNodes whose nodes changed are among those returned."""
-    tree = HyperNodeTree()
+    tree = NodesByHyperNode()
     last: dict[tuple[str, str], Any] = {}
     nodes_of: dict[str, set[str]] = {}
     for (kind, name, value), is_resolved in changes:
@@ -167,7 +167,7 @@ def test_the_tree_is_the_same_however_it_came_about(changes: list[tuple[tuple[st
         now = {hyper_node: tree.nodes(hyper_node) for hyper_node in nodes_of}
         assert {each for each in now if now[each] != nodes_of[each]} <= changed
         nodes_of = now
-    fresh = HyperNodeTree()
+    fresh = NodesByHyperNode()
     for (kind, name), value in sorted(last.items(), key=lambda each: each[0]):
         if value is not None:
             (fresh.set_node if kind == "node" else fresh.set_hyper_node)(name, value)

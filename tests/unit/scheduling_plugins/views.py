@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.scheduling_plugins.nodeviews import NodesView
-from volcanoio.engine.scheduling.cluster.device_claims import DeviceClaims
+from volcanoio.engine.scheduling.claims.device_claims import DeviceClaims
+from volcanoio.engine.scheduling.claims.volumes import VolumeIndex
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
-from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.scheduling.podterms import Carried, NodeCounts, Selectors
 from volcanoio.framework.scheduling.points import Opens

@@ -9,7 +9,7 @@ from typing import cast
 
 from volcanoio.engine.hypernodes import fabric, labels
 from volcanoio.engine.hypernodes.reconciliation import Differences, compare, source_of
-from volcanoio.engine.hypernodes.tree import HyperNodeTree
+from volcanoio.engine.hypernodes.tree import NodesByHyperNode
 from volcanoio.framework.controller import ControllerContext, Rule
 from volcanoio.framework.effects import Patch, Record, record_event
 from volcanoio.framework.events import Change, Observed
@@ -54,14 +54,14 @@ class HyperNodeController(Reconciler):
     def __init__(self, context: ControllerContext) -> None:
         """Create the controller; it has no options."""
         del context
-        self._tree = HyperNodeTree()
+        self._tree = NodesByHyperNode()
         self._reported: dict[str, frozenset[Report]] = {}
         """Problems that the last plan of each source reported, so that each is reported once."""
 
     def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
         """Return all keys, those of low tiers first; the tree is built again from the cache."""
         del now
-        self._tree = HyperNodeTree()
+        self._tree = NodesByHyperNode()
         for name, node in objects.by_key(kinds.NODE).items():
             self._tree.set_node(name, node.metadata.labels)
         hyper_nodes = objects.all(kinds.HYPER_NODE, HyperNode)

@@ -1,4 +1,4 @@
-"""`HyperNodeTree`: which nodes belong to which HyperNodes, kept current as nodes and HyperNodes change.
+"""`NodesByHyperNode`: which nodes belong to which HyperNodes, kept current as nodes and HyperNodes change.
 
 Members of type Node are selected by name, regular expression (RE2, as in Go, found anywhere in the name) or labels; an
 empty label selector selects nothing. Members of type HyperNode are selected by name only, as in Volcano's scheduler.
@@ -80,7 +80,7 @@ def matches(requirements: tuple[Requirement, ...], labels: Labels) -> bool:
     return bool(requirements) and all(satisfied(each, labels.get(each.key)) for each in requirements)
 
 
-class HyperNodeTree:
+class NodesByHyperNode:
     """Nodes with their labels, and HyperNodes with their members.
 
     `set_node` and `set_hyper_node` return the names of the HyperNodes whose nodes may have changed: those concerned and

@@ -7,15 +7,15 @@ agree. `JobChanges` records which jobs changed since the last call of each reade
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 
+from volcanoio.engine.scheduling.claims.device_claims import DeviceClaims
+from volcanoio.engine.scheduling.claims.volumes import VolumeIndex
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND
-from volcanoio.engine.scheduling.cluster.device_claims import DeviceClaims
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, NO_ANNOTATIONS, JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.shapes import Shapes
-from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.podindex.index import PodIndex
 from volcanoio.engine.scheduling.topology.tree import HyperNodeCache
 from volcanoio.framework.scheduling.views import TaskStatus

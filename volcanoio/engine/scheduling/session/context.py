@@ -15,8 +15,9 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
+from volcanoio.engine.scheduling.claims.device_claims import DeviceClaims
+from volcanoio.engine.scheduling.claims.volumes import VolumeIndex
 from volcanoio.engine.scheduling.cluster.attempts import Precision, Reason
-from volcanoio.engine.scheduling.cluster.device_claims import DeviceClaims
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.loads import Quantity
@@ -24,7 +25,6 @@ from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.nominations import Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
-from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.podindex.index import PodIndex

@@ -10,14 +10,14 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
+from volcanoio.engine.scheduling.claims.device_claims import DEVICE_CLAIMS
+from volcanoio.engine.scheduling.claims.volumes import CLAIMS
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_QUOTA, RETRY_AFTER, Precision, Reason, UnschedulableUntil
-from volcanoio.engine.scheduling.cluster.device_claims import DEVICE_CLAIMS
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, MinResourcesKey, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
-from volcanoio.engine.scheduling.cluster.volumes import CLAIMS
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.ordering.backlogs import QueueBacklog, UncachedBacklog, build_uncached_backlogs
 from volcanoio.engine.scheduling.preemption.victims import Victims

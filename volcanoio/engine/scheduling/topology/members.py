@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import re2
 
+from volcanoio.engine.hypernodes.tree import NODE
 from volcanoio.model.core import LabelSelector, Node, Requirement
 from volcanoio.model.nodes import HyperNode
 from volcanoio.model.selectors import satisfied
 
-NODE = "Node"
-"""`type` of members that are nodes; the others are HyperNodes."""
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 
@@ -124,12 +123,3 @@ class NodeMatcher:
                 for label in node.metadata.labels.items():
                     self._by_label.setdefault(label, []).append(row)
         return self._by_label
-
-
-def member_hyper_nodes(hyper_node: HyperNode) -> list[str]:
-    """Return the names of the HyperNodes that are its members; they can be selected by name only."""
-    return [
-        member.selector.exact_match.name
-        for member in hyper_node.spec.members
-        if member.type != NODE and member.selector.exact_match is not None
-    ]

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.engine.hypernodes.tree import child_names
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
-from volcanoio.engine.scheduling.topology.members import NodeMatcher, PatternMatches, member_hyper_nodes
+from volcanoio.engine.scheduling.topology.members import NodeMatcher, PatternMatches
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.model import kinds
 from volcanoio.model.core import Node
@@ -140,7 +141,7 @@ def build_tree(hyper_nodes: Mapping[str, HyperNode], columns: NodeColumns, patte
     parents: dict[str, str] = {}
     problem = ""
     for name in sorted(hyper_nodes):
-        for child in member_hyper_nodes(hyper_nodes[name]):
+        for child in child_names(hyper_nodes[name].spec.members):
             if child not in hyper_nodes:
                 continue  # it may be created later
             if (other := parents.setdefault(child, name)) != name:
