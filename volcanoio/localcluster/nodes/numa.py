@@ -136,7 +136,7 @@ class CpuManager:
         self._keep(pod, assigned)
 
     def release(self, uid: str) -> None:
-        """Take back the CPUs of a pod, if it has any."""
+        """Release the CPUs of a pod, if it has any."""
         _, assigned = self.pods.pop(uid, (None, {}))
         self._free |= sum(assigned.values())
         self.is_changed = self.is_changed or bool(assigned)
