@@ -72,7 +72,7 @@ def share_of(workload: Workload, number: int, schedulers: int) -> Iterable[ApiOb
 
 
 def work(workload: Workload, number: int, schedulers: int) -> None:
-    """Place one scheduler's share, beginning when told; print the placements and when it began and ended."""
+    """Place one scheduler's share, beginning at a signal; print the placements and when it began and ended."""
     name = scheduler_name(number)
     sharding = Sharding(ShardingMode.HARD, name) if schedulers > 1 else None
     scope = None if sharding is None else Scope(sharding=sharding)

@@ -1,5 +1,4 @@
 """The sharding controller: divides the nodes between schedulers by NodeShards. Start at `controller`.
 
-`configuration` reads `sharding.yaml` and the flags, `policies` are the built-in policies, `assignment` runs them, and
-`utilization` sums what pods request per node.
+`configuration` reads `sharding.yaml` and the flags, `policies` are the built-in policies, and `assignment` runs them.
 """

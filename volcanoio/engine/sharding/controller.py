@@ -10,10 +10,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from volcanoio.engine.sharding.assignment import assign, due_writes
+from volcanoio.engine.sharding.assignment import RequestsByNode, assign, due_writes
 from volcanoio.engine.sharding.configuration import FILE, ShardingConfiguration, of_flags, parse
 from volcanoio.engine.sharding.policies import NodeFacts
-from volcanoio.engine.sharding.utilization import RequestsByNode
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule
 from volcanoio.framework.effects import Create, Delete, Patch, Record, record_event

@@ -69,7 +69,7 @@ class NodeShards:
         self._shards: dict[str, NodeShard] = {}
         self._free_at: dict[str, float] = {}
         """When nodes that other shards gave up may be used (epoch seconds)."""
-        self._is_outdated = True
+        self._is_outdated = self._is_status_outdated = True
         self._inside: NDArray[np.bool_] = np.zeros(0, np.bool_)
         """Whether each row is in `usable`, as of `_clock` of the columns."""
         self._clock = -1
@@ -88,6 +88,7 @@ class NodeShards:
             self._shards[name] = shard
         if name == self.sharding.name:
             changed = change is Change.GONE or before is None or before.spec != shard.spec
+            self._is_status_outdated = True
         elif before is None:
             changed = bool(shard.status.nodes_in_use)
         elif change is Change.GONE:
@@ -111,9 +112,10 @@ class NodeShards:
                 del self._free_at[name]
         if self.draining:
             self.draining = {name for name in self.draining if self._has_bind_in_flight(name)}
+            self._is_status_outdated = True
         if not self._is_outdated:
             return False
-        self._is_outdated = False
+        self._is_outdated, self._is_status_outdated = False, True
         before, self.usable = self.usable, self._usable_now()
         self.draining.update(name for name in before - self.usable if self._has_bind_in_flight(name))
         self.draining -= self.usable
@@ -135,8 +137,9 @@ class NodeShards:
 
     def status_patch(self, timestamp: str) -> Patch | None:
         """Return the write of the shard's status; None if it is stored or sent already, or there is no shard."""
-        if (own := self._shards.get(self.sharding.name)) is None:
+        if not self._is_status_outdated or (own := self._shards.get(self.sharding.name)) is None:
             return None
+        self._is_status_outdated = False
         in_use, desired = self.usable | self.draining, frozenset(own.spec.nodes_desired)
         status = NodeShardStatus(
             nodes_in_use=tuple(sorted(in_use)),
@@ -156,7 +159,7 @@ class NodeShards:
 
     def status_answered(self, stored: NodeShard | None) -> None:
         """Record the response to the last write of the status, None if it failed: then it is written again."""
-        self._in_flight = None
+        self._in_flight, self._is_status_outdated = None, True
         if stored is not None and stored.metadata.name in self._shards:
             self._shards[stored.metadata.name] = stored
 
