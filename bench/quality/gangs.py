@@ -25,6 +25,8 @@ from volcanoio.runtime.loading.registry import discover
 SHIPPED = Path(__file__).parents[2] / "config" / "scheduler"
 MIXES = tuple(CLUSTERS)
 FIFO = "fifo"
+PLAYED = ("volcano-scheduler", "multi-tenant", "reclaim", "gang-reservation")
+"""The shipped configurations that order or evict gangs differently."""
 _FIFO_TEXT = """
 actions: "enqueue, allocate"
 tiers:
