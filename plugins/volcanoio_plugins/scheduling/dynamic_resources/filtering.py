@@ -32,9 +32,8 @@ from volcanoio_plugins.scheduling.dynamic_resources.allocator import (
     Search,
     requested,
 )
-from volcanoio_plugins.scheduling.dynamic_resources.claim_plans import CLAIMS, ClaimPlans
+from volcanoio_plugins.scheduling.dynamic_resources.claim_plans import CLAIMS, ClaimPlans, allocation_of
 from volcanoio_plugins.scheduling.dynamic_resources.inventory import SLICES, Inventory
-from volcanoio_plugins.scheduling.dynamic_resources.results import allocation_of
 from volcanoio_plugins.scheduling.kubernetes.nodeindex import Mask, NodeIndex
 
 NOT_HERE = "resourceclaim not available on the node"

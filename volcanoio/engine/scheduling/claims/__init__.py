@@ -1,4 +1,4 @@
-"""Claims of pods: volume claims, and claims of devices (dynamic resource allocation).
+"""Claims of pods, for volumes and for devices: what they require of nodes, and where volumes are in use.
 
-Imports the cluster state's inputs and shapes. Start with `volumes`; `device_claims` is built alike.
+Start with `volumes`. May import `cluster`, whose ledger has these indexes, and what that may import.
 """
