@@ -30,6 +30,9 @@ NOT_SERVED = {
 }
 """Each deliberate difference, and why. A resource stands for its subresources too."""
 ADDED = {
+    "scheduling.k8s.io/v1beta1/podgroups": "Kubernetes 1.37 has it",
+    "scheduling.k8s.io/v1beta1/podgroups/status": "Kubernetes 1.37 has it",
+    "scheduling.k8s.io/v1beta1/workloads": "Kubernetes 1.37 has it",
     "metrics.k8s.io/v1beta1/nodes": "a real cluster has it from metrics-server",
     "metrics.k8s.io/v1beta1/pods": "a real cluster has it from metrics-server",
 }

@@ -22,7 +22,7 @@ NODES: dict[str, Any] = {"nodes": 2, "node_resources": "cpu=2,memory=8Gi,pods=20
 
 def example(name: str = "native-train", run: str = "never") -> list[Manifest]:
     """Return the PodGroup and the Job of the example under another name."""
-    group, job = read_manifests(config_path("examples", "22-native-gang.yaml"))
+    group, job = read_manifests(config_path("examples", "native-groups", "gang.yaml"))
     group["metadata"]["name"] = job["metadata"]["name"] = name
     template = job["spec"]["template"]
     template["spec"]["schedulingGroup"]["podGroupName"] = name

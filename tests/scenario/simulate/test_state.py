@@ -12,6 +12,7 @@ import yaml
 
 from tests.scenario.scheduling.harness import group, node, pod, queue
 from tests.scenario.simulate.command import Simulate
+from volcanoio.engine.scheduling.config import configuration
 from volcanoio.model.base import Manifest
 
 OBJECTS = [queue("default"), node("n1"), group("g", 1), pod("p-0", "g", cpu="1")]
@@ -204,8 +205,10 @@ def test_files_that_cannot_be_read_are_reported(simulate: Simulate) -> None:
             ("--feature-gates", "PriorityClass=on"),
             "--feature-gates: PriorityClass=on is not a switch; write ",
         ),
-        (("--scheduler-sharding-mode", "soft"), "--scheduler-sharding-mode: soft is not available yet; leave it at "),
-        (("--scheduler-sharding-mode", "odd"), "--scheduler-sharding-mode: there is no mode odd; write none, "),
+        (
+            ("--scheduler-sharding-mode", "odd"),
+            "--scheduler-sharding-mode: there is no odd; write none or hard",
+        ),
         (("--plugins-dir", "gone"), "gone"),
     ],
 )
@@ -223,8 +226,11 @@ def test_a_bad_configuration_is_reported_with_its_file(simulate: Simulate) -> No
     assert ended.err.startswith(f'volcanoio: {conf}: line 4, column 11: plugin "gnag" is unknown; did you mean "gang"')
 
 
-def test_plugins_that_are_not_available_yet_may_be_left_out(simulate: Simulate) -> None:
-    text = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: network-topology-aware\n"
+def test_plugins_that_are_not_available_yet_may_be_left_out(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{configuration.__name__}.VOLCANO_PLUGINS", frozenset({"upstreams-next"}))
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: upstreams-next\n"
     conf, state = simulate.file("scheduler.conf", text), simulate.file("state.json", _lines(OBJECTS))
     assert simulate.run("-f", state, "--conf", conf).code == 2
     ended = simulate.run("-f", state, "--conf", conf, "-o", "json", "--ignore-unavailable-plugins")

@@ -15,6 +15,7 @@ from tests.scenario.simulate.command import Ended, Simulate
 from tests.scenario.why.cases import ALLOCATE, FULL, PREEMPT, busy, gang
 from volcanoio.cli.offline.state_source import SNAPSHOT_KINDS
 from volcanoio.compose.simulate import SimulateOptions, Simulator
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
 PAGE = Path(__file__).parents[3] / "docs" / "why-a-job-waits.md"
@@ -204,4 +205,4 @@ def test_a_snapshot_has_what_the_plugin_reads(plugin: str) -> None:
     arguments = json.dumps(needed.get(plugin, {}))
     conf = f"actions: allocate\ntiers:\n- plugins: [{{name: {plugin}, arguments: {arguments}}}]\n"
     simulator = Simulator(SimulateOptions(files=(), configuration=conf, ignore_unavailable=True))
-    assert simulator.reads <= set(SNAPSHOT_KINDS)
+    assert simulator.reads <= {*SNAPSHOT_KINDS, kinds.CONFIG_MAP}

@@ -141,7 +141,7 @@ def test_defaults_are_stable(kind: Kind, full: Manifest) -> None:
 
 
 EXAMPLES = sorted(config_path("examples").rglob("*.yaml"))
-LENDING = (queue("small"), queue("large"), queue("team-a"))
+LENDING = (queue("small"), queue("large"), queue("team-a"), queue("gpus"))
 """Queues of the examples in which jobs of theirs are."""
 
 

@@ -102,7 +102,8 @@ def test_jobs_decode_to_the_values_of_their_description() -> None:
         document["metadata"]["name"]: msgspec.convert(document, Job)
         for path in FILES
         for document in documents(path)
-        if document["kind"] == JOB.kind and path.parent.parent.name != "integrations"
+        if (document["apiVersion"], document["kind"]) == (JOB.api_version, JOB.kind)
+        and path.parent.parent.name != "integrations"
     }
     assert {name: (job.spec.min_available, [t.replicas for t in job.spec.tasks]) for name, job in jobs.items()} == {
         "nginx": (3, [6]),
@@ -120,6 +121,9 @@ def test_jobs_decode_to_the_values_of_their_description() -> None:
         "ray": (3, [1, 2]),
         "hcclrank": (3, [1, 2]),
         "close": (4, [4]),
+        "vgpu": (4, [4]),
+        "first": (3, [3]),
+        "second": (3, [3]),
         "borrower": (1, [32]),
         "owner": (1, [32]),
     }

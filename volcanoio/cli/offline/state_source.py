@@ -143,9 +143,9 @@ def read_source(
 SNAPSHOT_KINDS = (
     kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.NAMESPACE, kinds.RESOURCE_QUOTA,
     kinds.PDB, kinds.PVC, kinds.PV, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.CSI_DRIVER, kinds.CSI_CAPACITY,
-    kinds.VOLUME_ATTACHMENT, kinds.NATIVE_POD_GROUP, kinds.WORKLOAD,
+    kinds.VOLUME_ATTACHMENT, kinds.NATIVE_POD_GROUP, kinds.WORKLOAD, kinds.HYPER_NODE, kinds.NUMATOPOLOGY,
 )  # fmt: skip
-"""Kinds that our plugins read in any configuration."""
+"""Kinds that our plugins read in any configuration, except ConfigMaps, most of which are others'."""
 
 
 def run_save(target: Path, kubeconfig: Path | None, *, live: bool, scheduler_url: str) -> int:

@@ -69,6 +69,10 @@ class Documents:
 _AGGREGATED = ("v2", "v2beta1")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _STAGE = {None: 2, "beta": 1, "alpha": 0}
+_LAST = "scheduling.k8s.io"
+"""Comes after Volcano's groups: for `kubectl get podgroup` kubectl takes the first group with that resource, which must
+be Volcano's, as on a cluster where the beta API of native groups is off.
+"""
 _STATIC_PATHS = ("/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version")
 
 
@@ -135,8 +139,9 @@ class Discovery:
         return document.answer(request)
 
     def _names(self) -> list[str]:
-        """Return all named groups: built-ins in their order, then custom ones."""
-        return list(dict.fromkeys(one.group for one in self._registry.resources() if one.group))
+        """Return all named groups: built-ins in their order, then custom ones, then `_LAST`."""
+        names = dict.fromkeys(one.group for one in self._registry.resources() if one.group)
+        return sorted(names, key=_LAST.__eq__)
 
     def _versions(self, group: str) -> list[str]:
         """Return a group's versions, the preferred one first; empty when it is not served."""
