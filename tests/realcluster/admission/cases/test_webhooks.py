@@ -65,7 +65,7 @@ def test_every_configuration_has_the_authority_of_the_secret(hooked: World) -> N
     bundle = secret["data"]["ca.crt"]
     listed = json.loads(hooked.do("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "json"))
     found = {each["metadata"]["name"]: each["webhooks"][0]["clientConfig"]["caBundle"] for each in listed["items"]}
-    assert len(found) == 11
+    assert len(found) == 12
     assert set(found.values()) == {bundle}
     fields = ("tls.crt", "tls.key", "ca.crt", "ca.key")
     held = Certificates(*(base64.b64decode(secret["data"][name]) for name in fields))
