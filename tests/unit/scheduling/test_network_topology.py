@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node, pod
 from tests.scenario.scheduling.networks import hyper_node
+from volcanoio.engine.scheduling.session.cycle import open_session
+from volcanoio.engine.scheduling.session.session import CycleSession
+from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import Manifest
 
 CONF = """
@@ -87,3 +90,21 @@ def test_equal_sub_jobs_are_placed_exactly_if_the_racks_of_one_spine_hold_them(
         racks = {world.binds[f"a-{part * size + at}"].rsplit("-", 1)[0] for at in range(size)}
         assert len(racks) == 1
     assert len({bound.split("-", 1)[0] for bound in world.binds.values()}) <= 1
+
+
+def test_room_made_outside_a_hyper_node_is_no_place_inside_it() -> None:
+    """A sub-job with nominated nodes in one rack is not placed there while its job is tried in another one."""
+    policy = {"name": PART, "matchLabelKeys": [PART], "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+    member = pod("a-0", "a", cpu="1")
+    member["metadata"]["labels"] = {PART: "0"}
+    topology = {"mode": "hard", "highestTierAllowed": 1}
+    job = group("a", 1, phase="Inqueue", networkTopology=topology, subGroupPolicy=[policy])
+    world = World(*cluster({"s0": [[2], [2]]}), job, member, conf=CONF)
+    info = world.state.ledger.jobs["ns/a"]
+    (sub_job,) = info.sub_jobs
+    world.state.nominations.nominate(info.members["ns-a-0"], "s0-0-0", set())
+    session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=world.now))
+    for _ in open_session(session):
+        pass
+    assert session.domains.levels(sub_job, "s0-0", evicting=False)[0] == ["s0-0"]
+    assert session.domains.levels(sub_job, "s0-1", evicting=False) == [["s0-1"]]

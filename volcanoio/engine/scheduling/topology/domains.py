@@ -101,7 +101,7 @@ class Domains:
             self._placed_in[gang.key, False] = self._find_placed(gang)
             self._counted[gang.key] = _placed_count(gang)
         levels = self._rules.hyper_node_levels(gang, within, evicting=evicting)
-        if not evicting and (nominated := self._nominated(gang, levels)):
+        if not evicting and levels and (nominated := self._nominated(gang, within)):
             return [[nominated], *levels]
         return levels
 
@@ -167,17 +167,18 @@ class Domains:
     def _find_placed(self, gang: Job | SubJob) -> str:
         return self.tree.enclosing(task.node for task in gang.tasks if task.status in _PLACED)
 
-    def _nominated(self, gang: JobInfo | SubJobInfo, levels: Sequence[Sequence[str]]) -> str:
-        """Return the HyperNode where room was made for all pending tasks of a gang; "" if there is none."""
+    def _nominated(self, gang: JobInfo | SubJobInfo, within: str) -> str:
+        """Return the HyperNode inside `within` where room was made for all pending tasks of a gang; "" for none."""
         nominations = self._state.nominations
-        if not nominations.by_task or not any(levels):
+        if not nominations.by_task:
             return ""
         pending = [task for task in gang.tasks if task.status is TaskStatus.PENDING]
         if not pending or any(task.uid not in nominations.by_task for task in pending):
             return ""
         nodes = self.tree.enclosing(nominations.by_task[task.uid].node for task in pending)
         limit, common = self.highest_tier(gang), self.tree.lowest_common(self.placed_in(gang), nodes)
-        return nodes if limit is None or self.tree.tier(common) <= limit else ""
+        is_allowed = limit is None or self.tree.tier(common) <= limit
+        return nodes if is_allowed and self.tree.is_within(nodes, within) else ""
 
 
 def _placed_count(job: JobInfo) -> int:
