@@ -91,6 +91,19 @@ def test_a_gang_is_placed_within_a_hyper_node(
         binds={"late": "r3-0"},
     ),
     Scenario(
+        name="with a soft topology the same spine goes before a fuller rack in another one",
+        conf=ALLOCATE,
+        cluster=[
+            *racks(2, 1, 1, 1, spines=2),
+            group("b", 1, phase="Running"),
+            *running("b", 1, on="r0-0"),
+            job("a", 1, soft=True),
+            *running("a", 1, on="r2-0"),
+            pod("late", "a", cpu="1"),
+        ],
+        binds={"late": "r3-0"},
+    ),
+    Scenario(
         name="pods beyond the minimum are placed in the same rack, for which the rack with room for all is chosen",
         conf=ALLOCATE,
         cluster=[*racks(2, 4), job("a", 1, hard=1), *waiting("a", 5)],

@@ -3,7 +3,7 @@
 Source: Volcano pkg/scheduler/plugins/network-topology-aware.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -89,9 +89,10 @@ class NetworkTopologyAware:
             self._closeness = {}
 
     def hyper_node_levels(self, gang: Job | SubJob, within: str, *, evicting: bool) -> list[list[str]]:
-        """Return the HyperNodes that may hold the gang, one level for each tier: the lowest first.
+        """Return the HyperNodes that may hold the gang, by the tier that would contain all its tasks: the lowest first.
 
-        For evictions the highest tier comes first, and the number of HyperNodes is limited.
+        For evictions the highest tier comes first and the number of HyperNodes is limited; of one tier those with most
+        of the requests free are tried first.
         """
         session, tree = self._session, self._session.hyper_nodes
         if (highest := session.highest_tier(gang)) is None:
@@ -99,37 +100,43 @@ class NetworkTopologyAware:
         placed = session.placed_in(gang)
         if not (start := self._search_root(within, placed, highest)):
             return []
-        requests = _least_requests(gang)
-        quantities = ("allocatable",) if evicting else ("idle", "future_idle")
-        enough = np.zeros(len(tree.names), np.bool_)
-        for quantity in quantities:
-            of_nodes = getattr(session.nodes, quantity)
-            fits = np.ones(len(tree.names), np.bool_)
-            for resource, amount in requests.items():
-                fits &= tree.sums(of_nodes(resource)) >= amount
-            enough |= fits
+        requests, nodes = _least_requests(gang), session.nodes
+        if evicting:
+            enough = self._share_in(requests, nodes.allocatable) >= 1
+        else:
+            enough = np.maximum(self._share_in(requests, nodes.idle), self._share_in(requests, nodes.future_idle)) >= 1
         levels: dict[int, list[str]] = {}
         for name in tree.below(start):
-            tier = tree.tier(name)
-            if tier <= highest and (enough[tree.positions[name]] or (placed and tree.is_within(placed, name))):
-                levels.setdefault(tier, []).append(name)
+            if tree.tier(name) <= highest and (
+                enough[tree.positions[name]] or (placed and tree.is_within(placed, name))
+            ):
+                levels.setdefault(tree.tier(tree.lowest_common(placed, name)), []).append(name)
         found = [levels[tier] for tier in sorted(levels, reverse=evicting)]
-        return _first(found, self._options.most_hyper_nodes) if evicting else found
+        if not evicting:
+            return found
+        free = self._share_in(requests, nodes.future_idle)
+        ordered = [sorted(level, key=lambda name: -free.item(tree.positions[name])) for level in found]
+        return _first(ordered, self._options.most_hyper_nodes)
+
+    def _share_in(
+        self, requests: Mapping[str, int], amounts: Callable[[str], NDArray[np.int64]]
+    ) -> NDArray[np.float64]:
+        """Return how many times each HyperNode holds all these requests; infinite without requests."""
+        tree = self._session.hyper_nodes
+        shares = np.full(len(tree.names), np.inf)
+        for resource, amount in requests.items():
+            if amount:
+                np.minimum(shares, tree.sums(amounts(resource)) / amount, out=shares)
+        return shares
 
     def hyper_node_scores(self, gang: Job | SubJob, names: Sequence[str]) -> NDArray[np.float64]:
-        """Prefer fuller HyperNodes; of the fullest, those with more tasks of the gang, then those closest to them."""
-        tree, session = self._session.hyper_nodes, self._session
+        """Prefer fuller HyperNodes; of the fullest, those with more tasks of the gang."""
+        tree = self._session.hyper_nodes
         positions = [tree.positions[name] for name in names]
-        pending: dict[str, int] = {}
-        for task in gang.tasks:
-            if task.status is TaskStatus.PENDING:
-                add(pending, task.shape.requests)
-        scores = self._fullness(pending)[positions]
-        best = np.flatnonzero(scores == scores.max())
-        if len(best) > 1 and (placed := session.placed_in(gang)):
-            shares = self._shares(gang)[positions][best]
-            near = [tree.tier(tree.lowest_common(placed, names[at])) for at in best.tolist()]
-            scores[best] += shares + _NEARNESS * (tree.tier(CLUSTER) - np.array(near))
+        scores = self._fullness(_pending_requests(gang))[positions]
+        best = scores == scores.max()
+        if np.count_nonzero(best) > 1:
+            scores[best] += self._shares(gang)[positions][best]
         return scores * (MAX_SCORE * self._options.weight)
 
     def scores_task(self, task: Task) -> bool:
@@ -159,10 +166,8 @@ class NetworkTopologyAware:
         self._count(task, -1)
 
     def _count(self, task: Task, change: int) -> None:
-        if (gang := self._gang(task)) is not None:
-            table = self._session.table(self.name, gang.key)
-            if table.get(_COUNTED):
-                table.add(self._lowest(task.node), change)
+        if (gang := self._gang(task)) is not None and self._session.table(self.name, _COUNTED).get(gang.key):
+            self._session.table(self.name, gang.key).add(self._lowest(task.node), change)
 
     def _gang(self, task: Task) -> Job | SubJob | None:
         """Return the sub-job of a task if that has a network topology, else its job, None for a task without."""
@@ -201,9 +206,9 @@ class NetworkTopologyAware:
 
     def _counts(self, gang: Job | SubJob) -> Table:
         """Return how many tasks of a gang are in each lowest HyperNode now, by its name; undone with statements."""
-        table = self._session.table(self.name, gang.key)
-        if not table.get(_COUNTED):
-            table.set(_COUNTED, 1)
+        table, counted = self._session.table(self.name, gang.key), self._session.table(self.name, _COUNTED)
+        if not counted.get(gang.key):
+            counted.set(gang.key, 1)
             for task in gang.tasks:
                 if task.node and task.status in _PLACED:
                     table.add(self._lowest(task.node), 1)
@@ -218,7 +223,7 @@ class NetworkTopologyAware:
         tree, total = self._session.hyper_nodes, max(len(gang.tasks), 1)
         shares = np.zeros(len(tree.names))
         for name, count in self._counts(gang).values.items():
-            while name and name != _COUNTED:
+            while name:
                 shares[tree.positions[name]] += count / total
                 name = tree.parent(name)
         return shares
@@ -227,7 +232,7 @@ class NetworkTopologyAware:
         """Return the lowest HyperNode that contains all placed tasks of a gang, those just placed included."""
         tree, placed = self._session.hyper_nodes, ""
         for name, count in self._counts(gang).values.items():
-            if count and name != _COUNTED:
+            if count:
                 placed = tree.lowest_common(placed, name)
         return placed
 
@@ -262,17 +267,20 @@ class NetworkTopologyAware:
         return total / weights if weights else total
 
 
-_COUNTED = ""
-"""Key in a gang's table of counts that is set once its tasks were counted."""
+_COUNTED = "counted gangs"
+"""Name of the table in which a gang's key is set once its tasks were counted; tables of counts have the gang's key."""
 _PLACED = frozenset({*ALLOCATED_STATUSES, TaskStatus.PIPELINED})
-_NEARNESS = 1e-6
-"""Weight of a tier of distance to the gang's placed tasks: it only decides between equal scores."""
 
 
 def _least_requests(gang: Job | SubJob) -> Mapping[str, int]:
     """Return what a gang needs: minResources of a PodGroup, the requests of a sub-job's pending tasks."""
     if hasattr(gang, "min_resources"):
         return gang.min_resources or {}
+    return _pending_requests(gang)
+
+
+def _pending_requests(gang: Job | SubJob) -> dict[str, int]:
+    """Return the summed requests of a gang's pending tasks."""
     requests: dict[str, int] = {}
     for task in gang.tasks:
         if task.status is TaskStatus.PENDING:

@@ -341,8 +341,6 @@ class JobStatement:
             ledger.bind(job, allocated)
             session.outbox.bind(job.key, self._bind_requests(allocated))
             session.stats.record_bound(len(allocated))
-            if job.has_network_topology:
-                session.domains.record(job, allocated)
         for key, released in log.released:
             session.state.reservations.reserve_again(key, released, len(job.pending))
         log.clear()

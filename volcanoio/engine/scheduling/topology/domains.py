@@ -7,12 +7,12 @@ session.go` (network topology of jobs and sub-jobs) and `pkg/scheduler/actions/a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from volcanoio.engine.scheduling.cluster.attempts import INVALID_HYPER_NODES, Precision, Reason
-from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
@@ -37,8 +37,6 @@ class Domains:
         self._domains: dict[str, Domain] = {}
         self._placed_in: dict[tuple[str, bool], str] = {}
         """The result of `placed_in`, by the gang's key and whether it is a sub-job."""
-        self._counted: dict[str, int] = {}
-        """By job key the number of placed tasks for which `_placed_in` of the job was computed."""
 
     def are_known(self, job: JobInfo) -> bool:
         """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits.
@@ -81,13 +79,6 @@ class Domains:
             found = self._placed_in[key] = self._find_placed(gang)
         return found
 
-    def record(self, job: JobInfo, tasks: Iterable[TaskInfo]) -> None:
-        """Count tasks of the job that were committed, so that `placed_in` need not look at all tasks again."""
-        if job.has_network_topology and (before := self._placed_in.get((job.key, False))) is not None:
-            nodes = self.tree.enclosing(task.node for task in tasks)
-            self._placed_in[job.key, False] = self.tree.lowest_common(before, nodes)
-            self._counted[job.key] = _placed_count(job)
-
     def levels(self, gang: JobInfo | SubJobInfo, within: str = CLUSTER, *, evicting: bool) -> Sequence[Sequence[str]]:
         """Return the HyperNodes to try for a gang inside one, in levels: the first level with a solution is used.
 
@@ -95,11 +86,7 @@ class Domains:
         """
         if gang.network_topology is None:
             return [[within]]
-        if isinstance(gang, SubJobInfo):
-            self._placed_in[gang.key, True] = self._find_placed(gang)
-        elif self._counted.get(gang.key) != _placed_count(gang):
-            self._placed_in[gang.key, False] = self._find_placed(gang)
-            self._counted[gang.key] = _placed_count(gang)
+        self._placed_in[gang.key, isinstance(gang, SubJobInfo)] = self._find_placed(gang)
         levels = self._rules.hyper_node_levels(gang, within, evicting=evicting)
         if not evicting and levels and (nominated := self._nominated(gang, within)):
             return [[nominated], *levels]
@@ -179,7 +166,3 @@ class Domains:
         limit, common = self.highest_tier(gang), self.tree.lowest_common(self.placed_in(gang), nodes)
         is_allowed = limit is None or self.tree.tier(common) <= limit
         return nodes if is_allowed and self.tree.is_within(nodes, within) else ""
-
-
-def _placed_count(job: JobInfo) -> int:
-    return job.ready_count + job.counts[TaskStatus.PIPELINED]

@@ -13,8 +13,8 @@ from volcanoio.model.core import LabelSelector, Node, Requirement
 from volcanoio.model.nodes import HyperNode
 from volcanoio.model.selectors import satisfied
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
+_BYTES_PER_PATTERN = 1 << 20
+"""Memory for each pattern, as much as admission lets one have: a set that has too little finds nothing."""
 
 
 class PatternMatches:
@@ -48,7 +48,10 @@ class PatternMatches:
         return tuple([self._valid[at] for at in self._compiled.Match(name) or ()])
 
     def _compile(self) -> None:
-        self._compiled = re2.Set.SearchSet(_OPTIONS)
+        options = re2.Options()
+        options.log_errors = False
+        options.max_mem = len(self._patterns) * _BYTES_PER_PATTERN
+        self._compiled = re2.Set.SearchSet(options)
         self._valid: list[int] = []
         """The index of each compiled pattern among all."""
         for at, pattern in enumerate(self._patterns):

@@ -50,8 +50,13 @@ class HyperNodeTree:
         self._all_rows = np.concatenate([self._rows[name] for name in self.names])
         self._ends = np.cumsum([len(self._rows[name]) for name in self.names])
         self._below: dict[str, tuple[str, ...]] = {}
+        self._members: dict[int, list[str]] = {}
+        """The HyperNodes that a row is a direct member of."""
+        for name in ordered:
+            for row in own[name].tolist():
+                self._members.setdefault(row, []).append(name)
         self._around: dict[int, frozenset[int]] = {}
-        """Positions of the HyperNodes around each row, computed when first needed."""
+        """Positions of the HyperNodes around a row, for the rows that were asked about."""
 
     def tier(self, name: str) -> int:
         """Return the tier of a HyperNode."""
@@ -116,13 +121,14 @@ class HyperNodeTree:
         return totals
 
     def _hyper_nodes_around(self, row: int) -> frozenset[int]:
-        if not self._around:
-            around: list[set[int]] = [set() for _ in range(len(self._rows_by_name))]
-            for at, name in enumerate(self.names):
-                for inside in self._rows[name].tolist():
-                    around[inside].add(at)
-            self._around = {at: frozenset(positions) for at, positions in enumerate(around)}
-        return self._around[row]
+        if (found := self._around.get(row)) is None:
+            around = {len(self.names) - 1}
+            for name in self._members.get(row, ()):
+                while name:
+                    around.add(self.positions[name])
+                    name = self._parents[name]
+            found = self._around[row] = frozenset(around)
+        return found
 
     def _bottom_up(self) -> list[str]:
         """Return all names but the root, each after those inside it."""
