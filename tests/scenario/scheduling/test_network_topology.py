@@ -227,3 +227,13 @@ def test_the_pod_group_names_the_hyper_node_that_contains_its_pods() -> None:
     world.run(6)
     assert world.binds["a-2"] == "r1-0"
     assert world.group("a").metadata.annotations["volcano.sh/job-allocated-hypernode"] == "s0"
+
+
+def test_jobs_without_a_topology_fill_one_rack_after_the_other() -> None:
+    jobs = [one for name in "acde" for one in (group(name, 1, phase="Inqueue"), *waiting(name, 1))]
+    world = World(*racks(3, 3, 3), group("b", 1, phase="Running"), *running("b", 1, on="r1-0"), *jobs, conf=ALLOCATE)
+    assert sorted(racks_of(world.run()).values()) == [2, 2]
+    assert racks_of(world)["r1"] == 2
+    world.put(group("f", 1, phase="Inqueue"))
+    world.put(pod("f-0", "f", cpu="1"))
+    assert sorted(racks_of(world.run()).values()) == [2, 3]  # in the rack that the first cycle began

@@ -59,6 +59,10 @@ class HyperNodes(Protocol):
         """Return the rows of the nodes in a HyperNode, in ascending order; never write to the array."""
         ...
 
+    def around(self, row: int) -> frozenset[int]:
+        """Return the positions in `names` of the HyperNodes that contain the node of a row."""
+        ...
+
     def lowest_common(self, first: str, second: str) -> str:
         """Return the lowest HyperNode that both are within; "" stands for no HyperNode and is within all others."""
         ...

@@ -63,6 +63,54 @@ class _Tiers:
             self.lowest = np.where(of_row >= 0, of_row, self.lowest)
 
 
+_FEW = 64
+"""Changed nodes up to which sums are updated; with more they are computed again."""
+
+
+class _Sums:
+    """Allocatable and used amounts of one resource in each HyperNode of a tree, updated for nodes that changed.
+
+    Pods without a network topology are scored one by one: with sums over all nodes for each, 2,000 pods on 10,000 nodes
+    took 2.5 CPU seconds.
+    """
+
+    _version: int
+    _allocatable_by_row: NDArray[np.int64]
+    _used_by_row: NDArray[np.int64]
+    allocatable: NDArray[np.int64]
+    used: NDArray[np.int64]
+
+    def __init__(self, session: SessionView, resource: str) -> None:
+        self._resource = resource
+        self._compute(session)
+
+    def update(self, session: SessionView) -> None:
+        """Bring the sums up to date with the nodes of the session; the tree must be the same."""
+        if self._version == session.nodes_version:
+            return
+        rows = set(session.changed_rows(self._version))
+        if len(rows) > _FEW:
+            self._compute(session)
+            return
+        self._version = session.nodes_version
+        for sums, before, now in (
+            (self.allocatable, self._allocatable_by_row, session.nodes.allocatable(self._resource)),
+            (self.used, self._used_by_row, session.nodes.used(self._resource)),
+        ):
+            for row in rows:
+                if change := now.item(row) - before.item(row):
+                    before[row] += change
+                    for at in session.hyper_nodes.around(row):
+                        sums[at] += change
+
+    def _compute(self, session: SessionView) -> None:
+        self._version = session.nodes_version
+        self._allocatable_by_row = session.nodes.allocatable(self._resource).copy()
+        self._used_by_row = session.nodes.used(self._resource).copy()
+        self.allocatable = session.hyper_nodes.sums(self._allocatable_by_row)
+        self.used = session.hyper_nodes.sums(self._used_by_row)
+
+
 class NetworkTopologyAware:
     """Divides the cluster for gangs with a network topology, and scores HyperNodes and nodes."""
 
@@ -78,6 +126,8 @@ class NetworkTopologyAware:
         self._weights = resource_weights(self.name, arguments, _RESOURCES, cpu=options.cpu, memory=options.memory)
         self._session: SessionView
         self._tiers: _Tiers | None = None
+        self._sums: dict[str, _Sums] = {}
+        """By resource."""
         self._closeness: dict[str, NDArray[np.float64]] = {}
         """By the name of a HyperNode, how close each node is to it: 1 inside it, 0 where only the root is common."""
 
@@ -86,7 +136,7 @@ class NetworkTopologyAware:
         self._session = session
         if self._tiers is None or self._tiers.tree is not session.hyper_nodes:
             self._tiers = _Tiers(session.hyper_nodes, len(session.nodes))
-            self._closeness = {}
+            self._closeness, self._sums = {}, {}
 
     def hyper_node_levels(self, gang: Job | SubJob, within: str, *, evicting: bool) -> list[list[str]]:
         """Return the HyperNodes that may hold the gang, by the tier that would contain all its tasks: the lowest first.
@@ -191,16 +241,18 @@ class NetworkTopologyAware:
 
     def _fullness(self, requests: Mapping[str, int]) -> NDArray[np.float64]:
         """Return the weighted share of each HyperNode in use with these requests, 0 where they do not fit."""
-        tree, nodes = self._session.hyper_nodes, self._session.nodes
-        total, weights = np.zeros(len(tree.names)), 0
-        fits = np.ones(len(tree.names), np.bool_)
+        count = len(self._session.hyper_nodes.names)
+        total, weights = np.zeros(count), 0
+        fits = np.ones(count, np.bool_)
         for resource, weight in self._weights.items():
             if not weight or not (amount := requests.get(resource, 0)):
                 continue
-            allocatable = tree.sums(nodes.allocatable(resource))
-            used = tree.sums(nodes.used(resource)) + amount
-            total += weight * np.divide(used, allocatable, out=np.zeros(len(used)), where=allocatable > 0)
-            fits &= used <= allocatable
+            if (sums := self._sums.get(resource)) is None:
+                sums = self._sums[resource] = _Sums(self._session, resource)
+            sums.update(self._session)
+            used = sums.used + amount
+            total += weight * np.divide(used, sums.allocatable, out=np.zeros(count), where=sums.allocatable > 0)
+            fits &= used <= sums.allocatable
             weights += weight
         return np.where(fits, total / weights, 0.0) if weights else total
 
@@ -258,11 +310,11 @@ class NetworkTopologyAware:
     def _packed(self, task: Task) -> NDArray[np.float64]:
         """Return the fullness of the HyperNodes around each node, where each further tier counts less."""
         assert self._tiers is not None
-        fullness = self._fullness(task.shape.requests)
+        fullness = np.append(self._fullness(task.shape.requests), 1.0)  # the last one, -1, is for nodes in none
         total, weights = np.zeros(len(self._tiers.lowest)), 0.0
         for tier, of_row in zip(self._tiers.numbers, self._tiers.of_row, strict=True):
             weight = self._options.fading ** max(tier - 1, 0)
-            total += weight * np.where(of_row >= 0, fullness[of_row], 1.0)
+            total += weight * fullness[of_row]
             weights += weight
         return total / weights if weights else total
 

@@ -86,6 +86,17 @@ class HyperNodeTree:
         """Return the rows of the nodes in a HyperNode, in ascending order."""
         return self._rows[name]
 
+    def around(self, row: int) -> frozenset[int]:
+        """Return the positions in `names` of the HyperNodes that contain the node of a row."""
+        if (found := self._around.get(row)) is None:
+            around = {len(self.names) - 1}
+            for name in self._members.get(row, ()):
+                while name:
+                    around.add(self.positions[name])
+                    name = self._parents[name]
+            found = self._around[row] = frozenset(around)
+        return found
+
     def lowest_common(self, first: str, second: str) -> str:
         """Return the lowest HyperNode that both are within; "" stands for no HyperNode and is within all others."""
         if not first or not second:
@@ -107,7 +118,7 @@ class HyperNodeTree:
         root = frozenset({len(self.names) - 1})
         for node in set(nodes):
             row = self._rows_by_name.get(node)
-            around = root if row is None else self._hyper_nodes_around(row)
+            around = root if row is None else self.around(row)
             common = around if common is None else common & around
             if len(common) == 1:
                 break
@@ -119,16 +130,6 @@ class HyperNodeTree:
         ends = until[self._ends]
         totals: NDArray[np.int64] = np.diff(ends, prepend=0)
         return totals
-
-    def _hyper_nodes_around(self, row: int) -> frozenset[int]:
-        if (found := self._around.get(row)) is None:
-            around = {len(self.names) - 1}
-            for name in self._members.get(row, ()):
-                while name:
-                    around.add(self.positions[name])
-                    name = self._parents[name]
-            found = self._around[row] = frozenset(around)
-        return found
 
     def _bottom_up(self) -> list[str]:
         """Return all names but the root, each after those inside it."""
