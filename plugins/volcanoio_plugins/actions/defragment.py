@@ -5,6 +5,7 @@ Pods of small, preemptable jobs are evicted only after a dry run has shown that 
 every evicted pod fits on a node elsewhere beside it. Volcano has no such action; put it after allocate.
 """
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from volcanoio.framework.scheduling.session import FittingTasks, Run, Session, S
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
 from volcanoio.model.times import epoch_or_none
 from volcanoio_plugins.actions.bundles import Domain, domains
-from volcanoio_plugins.actions.eviction import conclude, must_stay_together, preemptors
+from volcanoio_plugins.actions.eviction import conclude, must_stay_together, pipeline_all, preemptors
 from volcanoio_plugins.actions.gangeviction import runs_to_start
 
 
@@ -55,58 +56,67 @@ class Defragment:
 
     def run(self, session: Session) -> Iterator[None]:
         """Make room for gangs that must stay together, whatever their queues: no job loses its place."""
+        small: list[Job] | None = None
         for job in preemptors(session):
             if session.is_budget_exhausted():
                 return
             if must_stay_together(session, job) and not job.sub_jobs:
-                yield from self._make_room(session, job)
+                if small is None:
+                    yield from session.victims.prepare()
+                    small = [other for other in session.jobs.values() if self._is_small(session, other)]
+                yield from self._make_room(session, job, small)
             yield
 
-    def _make_room(self, session: Session, job: Job) -> Generator[None, None, None]:
-        """Carry out the best plan for a job, if there is one and its queue may have the pods anyway."""
-        runs = runs_to_start(session, job)
-        quota = session.victims.queue_allocatable
-        if not runs or any(quota(job, run.shape, len(run.tasks)) < len(run.tasks) for run in runs):
+    def _make_room(self, session: Session, job: Job, small: Sequence[Job]) -> Generator[None, None, None]:
+        """Carry out the plan for a job that moves the fewest pods, if there is one."""
+        runs, victims = runs_to_start(session, job), session.victims
+        if not runs or victims.has_failed(Purpose.PREEMPT, job, runs):
             return
+        movable = [other for other in small if other.key != job.key and other.priority <= job.priority]
         best: _Plan | None = None
         for domain in domains(session, job, self._options.max_domains):
-            plan = yield from self._plan(session, job, runs, domain)
+            plan = yield from self._plan(session, job, runs, domain, movable)
             if plan is not None and (best is None or plan.size < best.size):
                 best = plan
-        if best is None:
-            return
-        statement = session.statement(job)
-        self._evict(statement, best.moved)
-        if (yield from _place(session, statement, runs, best.domain)):
-            conclude(session, statement, job, Purpose.PREEMPT, without=False)
-        else:
-            statement.discard()
+        if best is not None:
+            statement = session.statement(job)
+            self._evict(statement, best.moved)
+            if not (yield from pipeline_all(session, statement, job, runs, best.domain.name)):
+                statement.discard()
+            elif conclude(session, statement, job, Purpose.PREEMPT, without=False):
+                return
+        victims.record_failure(Purpose.PREEMPT, job, runs)
 
     def _plan(
-        self, session: Session, job: Job, runs: Sequence[Run], domain: Domain
+        self, session: Session, job: Job, runs: Sequence[Run], domain: Domain, small: Sequence[Job]
     ) -> Generator[None, None, _Plan | None]:
         """Find which small jobs to move out of a HyperNode, by a dry run; None if that does not help."""
         victims, statement = session.victims, session.statement(job)
-        wanted = {run.shape.id: run for run in runs}
-        fitting = [victims.fitting_tasks(run.tasks[0], Purpose.PREEMPT, domain.name) for run in wanted.values()]
+        wanted = Counter[int]()
+        for run in runs:
+            wanted[run.shape.id] += len(run.tasks)
+        shapes = {run.shape.id: run.tasks[0] for run in runs}
+        fitting = {key: victims.fitting_tasks(task, Purpose.PREEMPT, domain.name) for key, task in shapes.items()}
         start = statement.savepoint()
         chosen: list[list[Task]] = []
         enough = False
-        for tasks in self._movable(session, job, domain, fitting):
+        for tasks in self._movable(session, job, domain, fitting.values(), small):
             if sum(map(len, chosen)) + len(tasks) > self._options.max_pods:
                 break
             self._evict(statement, [tasks])
             chosen.append(tasks)
             for node in {task.node for task in tasks}:
-                for each in fitting:
+                for each in fitting.values():
                     each.recount(node)
             yield
+            if any(fitting[key].free < number for key, number in wanted.items()):
+                continue
             mark = statement.savepoint()
-            if enough := (yield from _place(session, statement, runs, domain)):
+            if enough := (yield from pipeline_all(session, statement, job, runs, domain.name)):
                 break
             statement.rollback(mark)
         if enough:
-            chosen = yield from self._needed(session, statement, start, runs, domain, chosen)
+            chosen = yield from self._needed(session, statement, job, runs, domain, chosen, start)
         flat = [task for tasks in chosen for task in tasks]
         proven = enough and victims.fit_elsewhere(flat, domain.name)
         statement.discard()
@@ -116,44 +126,46 @@ class Defragment:
         self,
         session: Session,
         statement: Statement,
-        start: Any,
+        job: Job,
         runs: Sequence[Run],
         domain: Domain,
         chosen: list[list[Task]],
+        start: Any,
     ) -> Generator[None, None, list[list[Task]]]:
-        """Leave out each job without which the gang is still placed; the statement has the result."""
+        """Leave out each job without which the gang is still placed; the statement has the result.
+
+        `start` is the savepoint before anything was evicted.
+        """
         for tasks in list(chosen):
             statement.rollback(start)
             fewer = [others for others in chosen if others is not tasks]
             self._evict(statement, fewer)
-            if fewer and (yield from _place(session, statement, runs, domain)):
+            if fewer and (yield from pipeline_all(session, statement, job, runs, domain.name)):
                 chosen = fewer
         statement.rollback(start)
         self._evict(statement, chosen)
-        yield from _place(session, statement, runs, domain)
+        yield from pipeline_all(session, statement, job, runs, domain.name)
         return chosen
 
-    def _movable(self, session: Session, job: Job, domain: Domain, fitting: Sequence[FittingTasks]) -> list[list[Task]]:
-        """Return the tasks in a HyperNode of jobs that may be moved, those with the fewest first."""
-        found: list[list[Task]] = []
-        useful = {node for node in domain.nodes if any(each.is_candidate(node) for each in fitting)}
-        for other in session.jobs.values():
-            if other.key == job.key or not self._is_small(other) or other.priority > job.priority:
-                continue
-            tasks = [task for task in other.tasks if task.node in domain.nodes]
-            if (
-                tasks
-                and all(self._can_move(session, task) for task in tasks)
-                and useful & {task.node for task in tasks}
-            ):
-                found.append(tasks)
+    def _movable(
+        self, session: Session, job: Job, domain: Domain, fitting: Iterable[FittingTasks], small: Sequence[Job]
+    ) -> list[list[Task]]:
+        """Return by job the tasks in a HyperNode that may be moved and use room of the gang, the fewest first."""
+        useful = {node for each in fitting for node in domain.nodes if each.is_candidate(node)}
+        found = [[task for task in other.tasks if task.node in domain.nodes] for other in small]
+        found = [tasks for tasks in found if useful.intersection(task.node for task in tasks)]
         found.sort(key=lambda tasks: (len(tasks), tasks[0].job))
-        flat = [task for tasks in found for task in tasks]
-        allowed = {task.uid for task in session.victims.movable(job, flat)}
+        allowed = {task.uid for task in session.victims.movable(job, [task for tasks in found for task in tasks])}
         return [tasks for tasks in found if all(task.uid in allowed for task in tasks)]
 
-    def _is_small(self, job: Job) -> bool:
-        return job.preemptable and not job.has_network_topology and 0 < len(job.tasks) <= self._options.max_job_size
+    def _is_small(self, session: Session, job: Job) -> bool:
+        """Return whether a job is small, and all its pods run, may be evicted and are old enough."""
+        return (
+            job.preemptable
+            and not job.has_network_topology
+            and 0 < len(job.tasks) <= self._options.max_job_size
+            and all(self._can_move(session, task) for task in job.tasks)
+        )
 
     def _can_move(self, session: Session, task: Task) -> bool:
         created = epoch_or_none(task.created)
@@ -164,17 +176,3 @@ class Defragment:
         for tasks in moved:
             for task in tasks:
                 statement.evict(task, self.name)
-
-
-def _place(session: Session, statement: Statement, runs: Sequence[Run], domain: Domain) -> Generator[None, None, bool]:
-    """Pipeline all tasks of the gang in the HyperNode; return whether all fit."""
-    for run in runs:
-        number = 0
-        while number < len(run.tasks):
-            some = session.batch_size(run.shape, len(run.tasks) - number)
-            placed = statement.pipeline(run, number, some, while_starving=False, idle_first=True, within=domain.name)
-            if placed < some:
-                return False
-            number += some
-            yield
-    return True

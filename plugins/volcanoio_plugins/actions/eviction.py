@@ -47,6 +47,24 @@ def must_stay_together(session: Session, job: Job) -> bool:
     return any(limit is not None and limit < everywhere for limit in limits)
 
 
+def pipeline_all(
+    session: Session, statement: Statement, job: Job, runs: Iterable[Run], within: str
+) -> Generator[None, None, bool]:
+    """Pipeline all tasks of runs in a HyperNode, on idle room first; return whether all fit, also into the quota."""
+    for run in runs:
+        number = 0
+        while number < len(run.tasks):
+            some = session.batch_size(run.shape, len(run.tasks) - number)
+            if session.victims.queue_allocatable(job, run.shape, some) < some:
+                return False
+            placed = statement.pipeline(run, number, some, while_starving=False, idle_first=True, within=within)
+            if placed < some:
+                return False
+            number += some
+            yield
+    return True
+
+
 def jobs_by_queue(session: Session, jobs: Iterable[Job]) -> Generator[None, None, dict[str, PriorityQueue[Job]]]:
     """Return the jobs of each queue in job order."""
     found: dict[str, PriorityQueue[Job]] = {}

@@ -23,7 +23,14 @@ from volcanoio.framework.scheduling.views import Job, SubJob, Task, TaskStatus
 from volcanoio.model.resources import add
 from volcanoio_plugins.actions.allocate import PendingSubJobs, needed_sub_jobs
 from volcanoio_plugins.actions.bundles import READY, Bundle, CandidateBundles, Domain, domains
-from volcanoio_plugins.actions.eviction import EvictionGoal, conclude, jobs_by_queue, preemptors, worth_keeping
+from volcanoio_plugins.actions.eviction import (
+    EvictionGoal,
+    conclude,
+    jobs_by_queue,
+    pipeline_all,
+    preemptors,
+    worth_keeping,
+)
 
 BETWEEN = 32
 """Evictions or placements in one step."""
@@ -159,25 +166,10 @@ class GangEvictor:
         for level in levels:
             for name in level if sub_job is None else domains.promising(sub_job, level, runs):
                 mark = statement.savepoint()
-                if (yield from self._place_within(name, runs)):
+                if (yield from pipeline_all(self._session, statement, self._job, runs, name)):
                     return True
                 statement.rollback(mark)
         return False
-
-    def _place_within(self, name: str, runs: Sequence[Run]) -> Generator[None, None, bool]:
-        """Pipeline all tasks of runs in one HyperNode; return whether all fit."""
-        for run in runs:
-            number = 0
-            while number < len(run.tasks):
-                some = self._session.batch_size(run.shape, len(run.tasks) - number)
-                if self._victims.queue_allocatable(self._job, run.shape, some) < some:
-                    return False
-                placed = self._statement.pipeline(run, number, some, while_starving=False, idle_first=True, within=name)
-                if placed < some:
-                    return False
-                number += some
-                yield
-        return True
 
     def _without_spare(
         self, start: Any, whole: list[Bundle], taken: list[Bundle]

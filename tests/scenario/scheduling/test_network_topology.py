@@ -237,3 +237,15 @@ def test_jobs_without_a_topology_fill_one_rack_after_the_other() -> None:
     world.put(group("f", 1, phase="Inqueue"))
     world.put(pod("f-0", "f", cpu="1"))
     assert sorted(racks_of(world.run()).values()) == [2, 3]  # in the rack that the first cycle began
+
+
+def test_a_gang_that_may_spread_evicts_where_an_alike_one_must_not_spread() -> None:
+    victims = [one for name, rack in (("b", "r0"), ("c", "r1")) for one in _gang(name, rack)]
+    gangs = [
+        *(job("a", 3, hard=1, priorityClassName="high"), *waiting("a", 3)),
+        *(job("d", 3, soft=True, priorityClassName="high"), *waiting("d", 3)),
+    ]
+    world = World(*PRIORITY_CLASSES, *racks(2, 2), *victims, *gangs, conf=EVICT).run()
+    assert len(world.evictions) == 3
+    world.remove_terminating_pods()
+    assert sorted(world.run(2).binds) == ["d-0", "d-1", "d-2"]

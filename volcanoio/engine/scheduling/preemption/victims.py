@@ -409,10 +409,13 @@ class Victims:
         return purpose, job.queue, job.priority, self._rules.preemptor_key(job, purpose), task.shape.id, task.priority
 
     def _job_equivalence_key(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> Hashable:
-        """Return a key that jobs share for which the search for victims ends the same way."""
+        """Return a key that jobs share for which the search for victims ends the same way.
+
+        Jobs with sub-jobs or a network topology share it with none: it also depends on where their tasks are.
+        """
         return (
             job.min_available,
-            job.sub_job_table and job.key,
+            (job.sub_job_table is not None or job.has_network_topology) and job.key,
             *job.role_minimums.items(),
             *job.counts,
             *[
