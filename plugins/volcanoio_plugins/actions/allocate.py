@@ -277,10 +277,11 @@ class Allocate:
             for name in session.domains.promising(job, level, runs):
                 mark, start = statement.savepoint(), pending.savepoint()
                 session.begin_attempt(job)
-                number, ready, score = yield from self._place_all(session, job, pending, statement, name)
+                number, ready, places = yield from self._place_all(session, job, pending, statement, name)
                 if number and (ready or session.job_ready(job) or session.job_pipelined(job)):
                     if isinstance(pending, PendingRuns) or len(level) == 1:
                         return number, ready
+                    score = sum(session.domains.score(sub_job, place) for sub_job, place in places)
                     solutions.append((score, name))
                 statement.rollback(mark, record_attempts=True)
                 end = pending.savepoint()
@@ -302,22 +303,23 @@ class Allocate:
 
     def _place_all(
         self, session: Session, job: Job, pending: PendingTasks, statement: Statement, within: str
-    ) -> Generator[None, None, tuple[int, bool, float]]:
-        """Place tasks of a job in a HyperNode; return as `_place`, with the score of the HyperNodes of sub-jobs."""
+    ) -> Generator[None, None, tuple[int, bool, list[tuple[SubJob, str]]]]:
+        """Place tasks of a job in a HyperNode; return as `_place`, with its sub-jobs and their HyperNodes."""
         if isinstance(pending, PendingSubJobs):
             return (yield from self._place_sub_jobs(session, job, pending, statement, within))
         number, ready = yield from self._place(session, job, pending, statement, within)
-        return number, ready, 0.0
+        return number, ready, []
 
     def _place_sub_jobs(
         self, session: Session, job: Job, pending: PendingSubJobs, statement: Statement, within: str
-    ) -> Generator[None, None, tuple[int, bool, float]]:
+    ) -> Generator[None, None, tuple[int, bool, list[tuple[SubJob, str]]]]:
         """Place sub-jobs until the job is ready; a sub-job that does not become ready is undone.
 
-        Returns how many tasks were placed, whether the job is known to be ready, and the summed scores of the
-        sub-jobs' HyperNodes. A sub-job that was undone is not tried again in this session (Volcano: allocateForJob).
+        Returns how many tasks were placed, whether the job is known to be ready, and the HyperNode of each placed
+        sub-job. A sub-job that was undone is not tried again in this session (Volcano: allocateForJob).
         """
-        number, total = 0, 0.0
+        number = 0
+        places: list[tuple[SubJob, str]] = []
         while pending:
             sub_job, own = pending.pop()
             session.begin_attempt(job, sub_job)
@@ -325,12 +327,12 @@ class Allocate:
             if not placed:
                 continue
             number += placed
-            total += session.domains.score(sub_job, name) if job.has_network_topology else 0.0
+            places.append((sub_job, name))
             if own:
                 pending.push(sub_job)
             if session.job_ready(job):
-                return number, True, total
-        return number, False, total
+                return number, True, places
+        return number, False, places
 
     def _place_sub_job(  # noqa: PLR0913 - one step of the loop above
         self, session: Session, job: Job, sub_job: SubJob, own: PendingRuns, statement: Statement, within: str
