@@ -5,6 +5,7 @@ The plugin chooses the nodes where enough room for it becomes free first and com
 Until the gang runs, other pods may use these nodes only if they end before the shadow time, or if the room that they
 take is not needed at that time. Pods end by their `activeDeadlineSeconds`; a running pod without one is expected to run
 on for as long as it has run, a new one without end. Such gangs are also admitted (enqueue) whatever later tiers vote.
+Jobs of higher priority ignore the reservation, as do gangs of the same priority, minMember and requests as its gang.
 
 Bound: a gang starts within `after`, plus the time it spends behind earlier reservations, plus the longest remaining run
 time on the chosen nodes. Source of the rule: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
@@ -52,12 +53,14 @@ class GangReservationArguments(msgspec.Struct, frozen=True):
 class Reservation:
     """The reserved nodes of a gang and the amounts needed on each; enough is free at the time `shadow`.
 
-    `spare` is what is not needed on each node at that time, with the amounts used there when it was computed.
+    `requests` are those of the gang's pods. `spare` is what is not needed on each node at that time, with the amounts
+    used there when it was computed.
     """
 
     job: str
     priority: int
     members: int
+    requests: list[Amounts]
     shadow: float
     needed: dict[str, Amounts]
     spare: dict[str, tuple[Amounts, Amounts]] = field(default_factory=dict)
@@ -145,12 +148,14 @@ class GangReservation:
         return Feasibility(ok, ((RESERVED, ~ok),))
 
     def _respects(self, shape: Shape) -> bool:
-        """Return whether the reservation is for others than this shape's gang, of no lower priority."""
+        """Return whether the reservation is for another gang, of the same or higher priority."""
         reservation = self.reservation
         if reservation is None:
             return False
         priority, members, _ = shape.traits.get(self.name, "0/0/").split("/")
-        return int(priority) <= reservation.priority and int(members) != reservation.members
+        if int(priority) != reservation.priority:
+            return int(priority) < reservation.priority
+        return int(members) != reservation.members or shape.requests not in reservation.requests
 
     def _ends_in_time(self, shape: Shape) -> bool:
         """Return whether a task that starts now ends before the shadow time."""
@@ -184,10 +189,15 @@ class GangReservation:
         return min(waiting, key=lambda job: (-job.priority, job.created, job.key), default=None)
 
     def _is_valid(self, reservation: Reservation) -> bool:
-        """Return whether the gang still waits for exactly this room; give up where something else keeps it waiting."""
+        """Return whether the gang still waits for exactly this room.
+
+        A gang whose room is all free for `PATIENCE` seconds is excluded for a while: something else keeps it waiting.
+        """
         session = self._session
         job = session.jobs.get(reservation.job)
-        if job is None or job.is_ready() or not _missing(job) or job.min_available != reservation.members:
+        if job is None or job.is_ready() or not _missing(job):
+            return False
+        if (job.priority, job.min_available) != (reservation.priority, reservation.members):
             return False
         index = self._index.update()
         rows = [row for name in reservation.needed if (row := index.row_of(name)) is not None]
@@ -226,7 +236,8 @@ class GangReservation:
             for name, taken in chosen.items():
                 for _ in range(taken):
                     add(needed.setdefault(name, {}), shape.requests)
-        return Reservation(job.key, job.priority, job.min_available, shadow, needed)
+        requests = [shape.requests for shape in {task.shape.id: task.shape for task in job.tasks}.values()]
+        return Reservation(job.key, job.priority, job.min_available, requests, shadow, needed)
 
     def _releases(self, name: str, row: int, shape: Shape, taken: Amounts) -> Iterator[tuple[float, str, int]]:
         """Yield from which time on how many tasks of a shape fit on a node, growing."""

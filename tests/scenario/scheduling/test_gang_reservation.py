@@ -104,6 +104,13 @@ def test_a_job_of_higher_priority_ignores_the_reservation() -> None:
     assert played(*TWO_CORES, priority_class("urgent", 10), *urgent).binds == {"small": "n1"}
 
 
+@pytest.mark.parametrize("more", [{}, {"priorityClassName": "urgent"}])
+def test_another_gang_of_the_same_size_does_not_take_the_room(more: dict[str, str]) -> None:
+    cluster = [node("n1", cpu="4"), old("old", cpu="2"), priority_class("urgent", 10), *gang(2, cpu="2", **more)]
+    pair = [group("pair", 2, phase="Inqueue"), *pods("pair", 2, "pair", cpu="1")]
+    assert played(*cluster, *pair).binds == {}
+
+
 def test_a_gang_that_waited_long_enough_is_admitted_whatever_later_tiers_vote() -> None:
     cluster = [node("n1", cpu="2"), old("old"), group("big", 2, minResources={"cpu": "2"})]
     assert played(*cluster, now=AGED - 60).phase("big") == "Pending"
