@@ -100,6 +100,7 @@ class GangReservation:
         self._excluded: dict[str, float] = {}
         """By job the time until which it gets no reservation."""
         self.reservation: Reservation | None = None
+        self.has_traits = False
         self.moment = 0
         """Changes with every answer of the filter."""
 
@@ -116,6 +117,7 @@ class GangReservation:
         if (reservation := self.reservation) is not None:
             self._rows = {name: row for row, name in enumerate(session.nodes.names) if name in reservation.needed}
             self._compute_spare(reservation)
+        self.has_traits = self.reservation is not None
         if had is not None or self.reservation is not None:
             self.moment += 1
 
