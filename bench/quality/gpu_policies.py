@@ -6,6 +6,7 @@ the openb authors does: whole percents, and of equally good nodes the first by n
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,10 +90,10 @@ class GpuCards:
         return places[np.argsort(free[places], kind="stable")]
 
 
-class Yardstick:
-    """A score by idle cpu and free cards of each node alone; `order` ranks nodes by name."""
+class Yardstick(ABC):
+    """A score by idle cpu and free cards of each node alone; of equal nodes the first by name."""
 
-    name = "yardstick"
+    name: str
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:  # noqa: ARG002 - it has none
         self._cards = Cards()
@@ -119,9 +120,9 @@ class Yardstick:
         free, idle = self._cards.free, nodes.idle(CPU)
         return np.floor(self.points(shape.requests.get(CPU, 0), demand.cards, share, idle, free)) - self._order
 
+    @abstractmethod
     def points(self, cpu: int, cards: int, share: int, idle: NDArray[np.int64], free: NDArray[np.int64]) -> Scores:
         """Return points from 0 to 100."""
-        raise NotImplementedError
 
 
 class BestFit(Yardstick):
@@ -176,10 +177,17 @@ class GpuPacking(Yardstick):
         return scores
 
 
-class Random(Yardstick):
+class Random:
     """Scores all nodes alike: one of them is chosen by the seed of the cycle."""
 
     name = "random"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        """Accept the arguments of a plugin; there are none."""
+
+    def score_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
+        """Depend on nothing."""
+        return Depends.NOTHING
 
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> Scores:  # noqa: ARG002 - all alike
         """Return zeros."""
