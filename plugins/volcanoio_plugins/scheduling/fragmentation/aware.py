@@ -92,12 +92,13 @@ class FragmentationAware:
         """The rank of each node by name."""
 
     def open(self, session: SessionView) -> None:
-        """Count the pods that are new."""
+        """Read the cards of nodes that changed, and count the pods that are new once there are cards."""
         self._session = session
         self._index.open(session)
         self._cards.open(session)
         self._cards.update()
-        self._kinds.learn(session)
+        if self._cards.memories:
+            self._kinds.learn(session)
 
     def score_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
         """Depend on all nodes and their pods, as scarcity is of the whole cluster; on nothing without cards."""

@@ -7,7 +7,7 @@ Volcano's vGPU device plugin defines. A card is as full as the larger of its sha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -63,7 +63,10 @@ NO_CARDS = Demand(0, 0, 0, 0)
 
 
 def demand_of(amounts: Mapping[str, int]) -> Demand:
-    """Return the demand in requests or limits (thousandths of each resource)."""
+    """Return the demand in requests or limits of a pod (thousandths of each resource).
+
+    They are sums over containers: with several containers that request cards, the memory of a card is overestimated.
+    """
     number, memory, percentage, cores = (
         amounts.get(name, 0) // 1000 for name in (VGPU_NUMBER, VGPU_MEMORY, VGPU_PERCENTAGE, VGPU_CORES)
     )
@@ -136,9 +139,9 @@ class Cards:
         self._touched.clear()
         for row in rows:
             self._cards[row] = healthy_cards(objects[row])
-            self._read(row, session.tasks_on(names[row]))
+            self._read(row, names[row])
 
-    def _read(self, row: int, tasks: Iterable[Task]) -> None:
+    def _read(self, row: int, node: str) -> None:
         """Count the cards of one row."""
         cards = self._cards[row]
         if len(cards) > self.free.shape[1]:
@@ -152,7 +155,7 @@ class Cards:
         if not cards:
             return
         used = {card.uuid: [0, 0, 0] for card in cards}
-        for task in tasks:
+        for task in self._session.tasks_on(node):
             for share in chain.from_iterable(parse_pod_devices(_assigned(task))):
                 if (of_card := used.get(share.card)) is not None:
                     of_card[0] += share.memory
