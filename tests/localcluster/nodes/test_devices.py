@@ -29,7 +29,7 @@ def test_devices_are_registered_as_their_plugins_do() -> None:
     assert shown.labels == {"servertype": "Ascend310P-8"}
     npus = register(parse_node_devices("npu=1"), "n")
     assert npus.resources == {"huawei.com/Ascend310P": "7"}
-    assert npus.annotations["hami.io/node-register-Ascend310P"].startswith('[{"id": "Ascend310P-n-0", "index": 0')
+    assert npus.annotations["hami.io/node-register-Ascend310P"].startswith('[{"id":"Ascend310P-n-0","index":0')
     assert register(parse_node_devices("gpu=2,memory=8"), "n").resources == {
         "volcano.sh/gpu-number": "2",
         "volcano.sh/gpu-memory": "16",

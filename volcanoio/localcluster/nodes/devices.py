@@ -7,7 +7,6 @@ is left of one is refused as `UnexpectedAdmissionError`, as a kubelet does when 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from volcanoio.localcluster.nodes.pods.predicates import PredicateFailure
 from volcanoio.model.core import Pod
 from volcanoio.model.devices import annotations as names
-from volcanoio.model.devices.annotations import RegisteredCard, format_register, parse_pod_devices
+from volcanoio.model.devices.annotations import NpuCard, RegisteredCard, format_npus, format_register, parse_pod_devices
 from volcanoio.model.resources import Amounts, pod_amounts
 
 _TYPE = re.compile(r"[-\w. ]+")
@@ -136,19 +135,11 @@ def _register_vgpu(spec: DeviceSpec, node: str, shown: Registered) -> None:
 
 def _register_npu(spec: DeviceSpec, node: str, shown: Registered) -> None:
     cards = [
-        {
-            "id": uuid,
-            "index": index,
-            "count": spec.split,
-            "devmem": spec.memory,
-            "devcore": spec.cores,
-            "type": spec.type,
-            "health": True,
-        }
+        NpuCard(uuid, index, spec.split, spec.memory, spec.cores, spec.type, health=True)
         for index, uuid in enumerate(card_ids(spec, node))
     ]
     shown.resources[f"huawei.com/{spec.type}"] = str(spec.count * spec.split)
-    shown.annotations[names.npu_register(spec.type)] = json.dumps(cards)
+    shown.annotations[names.npu_register(spec.type)] = format_npus(cards)
 
 
 def _register_mindcluster(spec: DeviceSpec, _node: str, shown: Registered) -> None:

@@ -150,6 +150,11 @@ def npu_allocated(chip: str) -> tuple[str, str, str]:
     return f"hami.io/{chip}-devices-to-allocate", f"hami.io/{chip}-devices-allocated", f"huawei.com/{chip}"
 
 
+def format_npus(cards: Iterable[NpuCard]) -> str:
+    """Return the JSON list of `npu_register`."""
+    return msgspec.json.encode(list(cards)).decode()
+
+
 @lru_cache(maxsize=8192)
 def parse_npus(text: str) -> tuple[NpuCard, ...]:
     """Return the cards of `npu_register`; () if the text cannot be read."""
