@@ -6,7 +6,7 @@ A card is one device of a node. Its state is the sum of what pods hold; a kind o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -203,7 +203,11 @@ class DeviceKind(Protocol):
 def limit_of(container: Container, resource: str) -> int | None:
     """Return a container's limit of a resource in whole units, its request without a limit, None without both."""
     resources = container.resources
-    text: Any = resources.limits.get(resource, resources.requests.get(resource))
+    return whole_units(resources.limits.get(resource, resources.requests.get(resource)))
+
+
+def whole_units(text: str | int | float | None) -> int | None:
+    """Return a quantity rounded up to whole units, None if it is missing or cannot be read."""
     try:
         return None if text is None else value(text)
     except QuantityError:

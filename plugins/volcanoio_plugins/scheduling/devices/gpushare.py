@@ -16,7 +16,6 @@ from volcanoio.model.devices.annotations import (
     GPU_UNHEALTHY,
     PREDICATE_TIME,
 )
-from volcanoio.model.quantity import QuantityError, value
 from volcanoio_plugins.scheduling.devices.cards import (
     WHOLE,
     Card,
@@ -27,6 +26,7 @@ from volcanoio_plugins.scheduling.devices.cards import (
     Share,
     limit_of,
     names_in,
+    whole_units,
 )
 
 NO_MEMORY = "GpuShare no enough gpu memory on node"
@@ -45,7 +45,7 @@ class GpuShare:
 
     def request(self, pod: Pod) -> Request | None:
         """Return what a pod asks for: the larger of its containers together and of each init container."""
-        if not (amount := self._amount(pod)):
+        if not (amount := _limits(pod, self.resources[0])):
             return None
         wanted = ContainerRequest(amount) if self._by_number else ContainerRequest(1, memory=amount)
         return Request(self.name, (wanted,))
@@ -53,7 +53,7 @@ class GpuShare:
     def cards(self, node: Node) -> tuple[Card, ...]:
         """Return the healthy cards of a node, which divide its memory evenly."""
         capacity = node.status.capacity or node.status.allocatable
-        number, memory = _whole(capacity.get(GPU_NUMBER)), _whole(capacity.get(GPU_MEMORY))
+        number, memory = whole_units(capacity.get(GPU_NUMBER)) or 0, whole_units(capacity.get(GPU_MEMORY)) or 0
         if not number or GPU_MEMORY not in capacity:
             return ()
         unhealthy = names_in(node.metadata.annotations, GPU_UNHEALTHY)
@@ -94,9 +94,6 @@ class GpuShare:
         (shares,) = choice.containers
         return {PREDICATE_TIME: str(int(now * 1e9)), GPU_INDEX: ",".join(share.card for share in shares)}
 
-    def _amount(self, pod: Pod) -> int:
-        return _limits(pod, self.resources[0])
-
 
 def _limits(pod: Pod, resource: str) -> int:
     """Return the larger of the sum over containers and of each init container."""
@@ -105,10 +102,3 @@ def _limits(pod: Pod, resource: str) -> int:
         return limit_of(container, resource) or 0
 
     return max(sum(map(one, pod.spec.containers)), max(map(one, pod.spec.init_containers), default=0))
-
-
-def _whole(text: str | int | float | None) -> int:
-    try:
-        return 0 if text is None else value(text)
-    except QuantityError:
-        return 0
