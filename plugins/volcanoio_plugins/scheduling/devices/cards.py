@@ -244,7 +244,8 @@ def names_in(annotations: Mapping[str, str], key: str) -> tuple[str, ...]:
 
 
 def card_score(policy: str, state: CardState, *, was_idle: bool) -> float:
-    """Score a chosen card: the part of its memory that is held then, or whether it was unused before."""
+    """Score a card: the held part of its memory (of its cores for cards without memory), or whether it was unused."""
     if policy == BINPACK:
-        return MAX_SCORE * state.memory / state.card.memory if state.card.memory else 0.0
+        held, total = (state.memory, state.card.memory) if state.card.memory else (state.cores, state.card.cores)
+        return MAX_SCORE * held / total if total else 0.0
     return MAX_SCORE if policy == SPREAD and was_idle else 0.0

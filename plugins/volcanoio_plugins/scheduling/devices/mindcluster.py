@@ -15,15 +15,13 @@ from volcanoio.model.core import Node, Pod
 from volcanoio.model.devices import annotations as names
 from volcanoio.model.resources import stored_amounts
 from volcanoio_plugins.scheduling.devices.cards import (
-    BINPACK,
-    MAX_SCORE,
-    SPREAD,
     Card,
     CardState,
     Choice,
     ContainerRequest,
     Request,
     Share,
+    card_score,
     limit_of,
 )
 
@@ -147,7 +145,7 @@ class MindCluster:
         was_idle = not state.sharers
         share = Share(state.card.key, 0, template.cores, template.name, template.cpus)
         state.add(share)
-        return Choice(((share,),), _score(policy, state, was_idle=was_idle))
+        return Choice(((share,),), card_score(policy, state, was_idle=was_idle))
 
     def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the choice says all
         """Return the chip with its template, or the whole chips, and the time."""
@@ -180,9 +178,3 @@ def _has_room(state: CardState, template: Template) -> bool:
         return False
     has_video = any(_TEMPLATES[name].dvpp == DVPP_ON for name in state.instances if name in _TEMPLATES)
     return template.dvpp == DVPP_OFF or not has_video
-
-
-def _score(policy: str, state: CardState, *, was_idle: bool) -> float:
-    if policy == BINPACK:
-        return MAX_SCORE * state.cores / state.card.cores
-    return MAX_SCORE if policy == SPREAD and was_idle else 0.0
