@@ -104,7 +104,7 @@ class Figures(NamedTuple):
 
 
 class GpuCluster:
-    """The cluster of a trace under one policy; counts cards by itself and fails if one is given out twice."""
+    """The cluster of a trace under one policy; counts cards by itself and fails if one is assigned twice."""
 
     def __init__(self, nodes: Sequence[GpuNode], trace: Sequence[GpuPod], policy: Policy, seed: int) -> None:
         self._nodes = nodes

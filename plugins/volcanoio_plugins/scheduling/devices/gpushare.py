@@ -89,7 +89,7 @@ class GpuShare:
             state.add(share)
         return Choice((shares,))
 
-    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the indexes say all
+    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the indexes contain all
         """Return the indexes of the cards, and the time."""
         (shares,) = choice.containers
         return {PREDICATE_TIME: str(int(now * 1e9)), GPU_INDEX: ",".join(share.card for share in shares)}

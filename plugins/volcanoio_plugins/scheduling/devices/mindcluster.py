@@ -147,7 +147,7 @@ class MindCluster:
         state.add(share)
         return Choice(((share,),), card_score(policy, state, was_idle=was_idle))
 
-    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the choice says all
+    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the choice contains all
         """Return the chip with its template, or the whole chips, and the time."""
         ((first, *others),) = choice.containers
         text = f"{first.card}-{first.instance}" if first.instance else ",".join(each.card for each in (first, *others))

@@ -76,7 +76,7 @@ class Npu:
             if each.health
         )
 
-    def shares(self, pod: Pod, annotations: Mapping[str, str]) -> tuple[Share, ...]:  # noqa: ARG002 - annotations say all
+    def shares(self, pod: Pod, annotations: Mapping[str, str]) -> tuple[Share, ...]:  # noqa: ARG002 - annotations contain all
         """Return the shares that annotations name."""
         text = annotations.get(self._allocated) or annotations.get(self._to_allocate, "")
         return tuple(Share(each.uuid, each.memory, each.cores) for one in parse_pod_devices(text) for each in one)
@@ -126,7 +126,7 @@ class Npu:
             return PARTIAL
         return template[0]
 
-    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the choice says all
+    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the choice contains all
         """Return the shares for the device plugin, and cards with templates for the runtime."""
         seconds = str(int(now))
         text = format_pod_devices(

@@ -95,7 +95,7 @@ class Vgpu:
                 )
         return tuple(cards)
 
-    def shares(self, pod: Pod, annotations: Mapping[str, str]) -> tuple[Share, ...]:  # noqa: ARG002 - annotations say all
+    def shares(self, pod: Pod, annotations: Mapping[str, str]) -> tuple[Share, ...]:  # noqa: ARG002 - annotations contain all
         """Return the shares that annotations name."""
         containers = parse_pod_devices(annotations.get(names.VGPU_IDS, ""))
         return tuple(Share(each.card, each.memory, each.cores, each.instance) for one in containers for each in one)
@@ -149,7 +149,7 @@ class Vgpu:
         instance = mig.free_instance(card.geometries, state.instances, memory)
         return None if instance is None else Share(card.key, memory, wanted.cores, instance.name)
 
-    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the choice says all
+    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the choice contains all
         """Return the shares for the device plugin, and that it is to hand them over."""
         seconds = str(int(now))
         ids = format_pod_devices([[_device(share) for share in shares] for shares in choice.containers])
