@@ -298,12 +298,13 @@ class Deviceshare:
     def _table(self, shape: Shape) -> PlacementTable:
         """Return where pods of a shape fit, up to date."""
         requests = self._asked_by(shape)
-        table = self._tables.pop(shape.traits.get(self.name, "") or str(shape.limits), None)
+        key = shape.traits.get(self.name, "") or str(shape.limits)
+        table = self._tables.pop(key, None)
         if table is None or table.requests != requests:
             table = PlacementTable(self._ledger, requests, self._given.policy, self._given.weight)
         if len(self._tables) >= MAX_TABLES:
             del self._tables[next(iter(self._tables))]
-        self._tables[shape.traits.get(self.name, "") or str(shape.limits)] = table
+        self._tables[key] = table
         return table.update()
 
     def _asked_by(self, shape: Shape) -> tuple[Request, ...]:
