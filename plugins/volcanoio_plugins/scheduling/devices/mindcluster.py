@@ -40,7 +40,7 @@ OTHER_TEMPLATE = "node is creating a virtual NPU of another template"
 
 
 class Template(NamedTuple):
-    """AI cores and CPUs of a virtual NPU, and whether it uses the chip's video unit (DVPP)."""
+    """AI cores and CPUs of a virtual NPU, and its use of the chip's video unit (DVPP): all of it, none, or a part."""
 
     name: str
     cores: int
@@ -176,5 +176,7 @@ def _has_room(state: CardState, template: Template) -> bool:
         return False
     if state.cores + template.cores > card.cores or state.cpus + template.cpus > card.cpus:
         return False
-    has_video = any(_TEMPLATES[name].dvpp == DVPP_ON for name in state.instances if name in _TEMPLATES)
-    return template.dvpp == DVPP_OFF or not has_video
+    used = {_TEMPLATES[name].dvpp for name in state.instances if name in _TEMPLATES}
+    if template.dvpp == DVPP_ON:
+        return used <= {DVPP_OFF}
+    return template.dvpp == DVPP_OFF or DVPP_ON not in used
