@@ -325,3 +325,27 @@ def test_a_pod_in_a_native_group_uses_its_queue() -> None:
     assert used_queues(asked, Stored(of_workload)) == [QueueUse(IN_ANNOTATION, "default")]
     assert used_queues(request(kinds.POD, native_pod(**NAMED)), Stored()) == [QueueUse(IN_ANNOTATION, "fast")]
     assert reads_for_rights(asked)[-2:] == (Read(kinds.NATIVE_POD_GROUP, "g", "ns"), Read(kinds.WORKLOAD, "", "ns"))
+
+
+def test_a_pod_in_a_native_group_also_uses_the_queue_that_it_names_itself() -> None:
+    group = NativePodGroup(metadata=ObjectMeta(name="g", namespace="ns", annotations={**NAMED}))
+    own = native_pod(**{"scheduling.volcano.sh/queue-name": "own"})
+    found = used_queues(request(kinds.POD, own), Stored(group))
+    assert found == [QueueUse("spec.schedulingGroup", "fast"), QueueUse(IN_ANNOTATION, "own")]
+
+
+def test_a_native_group_without_queue_uses_that_of_its_workload() -> None:
+    workload = Workload(metadata=ObjectMeta(name="w", namespace="ns", annotations={**NAMED}))
+    of_workload: Manifest = {"metadata": {}, "spec": {"workloadRef": {"workloadName": "w", "templateName": "t"}}}
+    with_own = {**of_workload, "metadata": {"labels": {"scheduling.volcano.sh/queue-name": "own"}}}
+    for old in (None, with_own):
+        asked = request(kinds.NATIVE_POD_GROUP, of_workload, old)
+        assert used_queues(asked, Stored(workload)) == [QueueUse("spec.workloadRef", "fast")]
+        assert reads_for_rights(asked) == (Read(kinds.WORKLOAD, "w", "ns"),)
+    for new, before in ((of_workload, of_workload), (with_own, with_own)):
+        assert used_queues(request(kinds.NATIVE_POD_GROUP, new, before), Stored(workload)) == []
+
+
+def test_no_native_group_is_read_by_a_name_that_is_none() -> None:
+    odd = {"spec": {"schedulingGroup": {"podGroupName": "../g"}}}
+    assert [read.kind for read in reads_for_rights(request(kinds.POD, odd))] == [kinds.NAMESPACE]

@@ -43,6 +43,8 @@ _NAMING = (
     kinds.JOB, kinds.CRON_JOB, kinds.JOB_TEMPLATE, kinds.JOB_FLOW, kinds.POD_GROUP, kinds.POD, kinds.COMMAND,
     kinds.NATIVE_POD_GROUP, kinds.WORKLOAD,
 )  # fmt: skip
+_QUEUE_FIELDS = ("annotations", "labels")
+"""Fields of metadata in which native PodGroups and Workloads name a queue."""
 _USERS_OF_QUEUES = frozenset({kind.resource for kind in _NAMING})
 
 
@@ -120,12 +122,15 @@ def reads_for_rights(request: ReviewRequest) -> tuple[Read, ...]:
         wanted = dict.fromkeys(part.name for part in flow.spec.flows if not subdomain_rule(part.name))
         one_by_one = [Read(kinds.JOB_TEMPLATE, name, request.namespace) for name in wanted]
         found += one_by_one if len(wanted) <= _FEW else [Read(kinds.JOB_TEMPLATE, "", request.namespace)]
-    if request.resource != kinds.POD.resource:
-        return tuple(found)
-    if native := _native_group_of(request.object):
-        found += [Read(kinds.NATIVE_POD_GROUP, native, request.namespace), Read(kinds.WORKLOAD, "", request.namespace)]
-    elif not subdomain_rule(group := _group_of(request.object)):
-        found.append(Read(kinds.POD_GROUP, group, request.namespace))
+    if request.resource == kinds.NATIVE_POD_GROUP.resource:
+        if not subdomain_rule(workload := _workload_of(request)):
+            found.append(Read(kinds.WORKLOAD, workload, request.namespace))
+    elif request.resource == kinds.POD.resource:
+        if not subdomain_rule(native := _native_group_of(request.object)):
+            found.append(Read(kinds.NATIVE_POD_GROUP, native, request.namespace))
+            found.append(Read(kinds.WORKLOAD, "", request.namespace))
+        elif not subdomain_rule(group := _group_of(request.object)):
+            found.append(Read(kinds.POD_GROUP, group, request.namespace))
     return tuple(found)
 
 
@@ -138,7 +143,7 @@ def used_queues(request: ReviewRequest, lookup: AdmissionLookup) -> list[QueueUs
     if request.resource == kinds.POD.resource:
         return list(_pod_uses(request, lookup))
     if request.resource in _NATIVE:
-        return list(_native_uses(request))
+        return list(_native_uses(request, lookup))
     new, old = request.object or {}, request.old or {}
     spec, before = _mapping(new.get("spec")), _mapping(old.get("spec"))
     creating = request.operation is Operation.CREATE
@@ -240,7 +245,7 @@ def _pod_uses(request: ReviewRequest, lookup: AdmissionLookup) -> Iterator[Queue
     if request.old is not None and _queue_fields(request.old) == _queue_fields(request.object):
         return
     if native := _native_group_of(request.object):
-        yield _native_pod_use(request, native, lookup)
+        yield from _native_pod_uses(request, native, lookup)
         return
     annotations, group = _annotations(request.object), _group_of(request.object)
     joined = lookup.get(kinds.POD_GROUP, group, request.namespace) if group else None
@@ -253,23 +258,44 @@ def _pod_uses(request: ReviewRequest, lookup: AdmissionLookup) -> Iterator[Queue
         yield _Naming(request.namespace, lookup)(f"metadata.annotations[{names.QUEUE_NAME_ANNOTATION}]", queue)
 
 
-def _native_uses(request: ReviewRequest) -> Iterator[QueueUse]:
-    """Iterate over the queues that a native PodGroup or Workload names and did not name before."""
-    for field in ("annotations", "labels"):
+def _native_uses(request: ReviewRequest, lookup: AdmissionLookup) -> Iterator[QueueUse]:
+    """Iterate over the queues that a native PodGroup or Workload names and did not name before.
+
+    A PodGroup without a queue of its own uses that of its Workload, also for pods that were created before it.
+    """
+    for field in _QUEUE_FIELDS:
         new, old = (_named_queue(each, field) for each in (request.object, request.old))
         if new and new != old:
             yield QueueUse(f"metadata.{field}[{names.QUEUE_NAME_ANNOTATION}]", new)
+    workload = lookup.get(kinds.WORKLOAD, name, request.namespace) if (name := _workload_of(request)) else None
+    if workload is not None and (queue := named_queue((workload,))):
+        yield QueueUse("spec.workloadRef", queue)
 
 
-def _native_pod_use(request: ReviewRequest, name: str, lookup: AdmissionLookup) -> QueueUse:
-    """Return the queue of a pod in a native PodGroup: that of the group, of its Workload, or its own."""
-    group = lookup.get(kinds.NATIVE_POD_GROUP, name, request.namespace)
+def _workload_of(request: ReviewRequest) -> str:
+    """Return the Workload whose queue a native PodGroup uses by a write, "" if that does not change."""
+    new, old = request.object, request.old
+    had_own = old is None or any(_named_queue(old, field) for field in _QUEUE_FIELDS)
+    if not had_own or any(_named_queue(new, field) for field in _QUEUE_FIELDS):
+        return ""
+    reference = _mapping(_mapping((new or {}).get("spec")).get("workloadRef"))
+    return str(reference.get("workloadName") or "")
+
+
+def _native_pod_uses(request: ReviewRequest, name: str, lookup: AdmissionLookup) -> Iterator[QueueUse]:
+    """Iterate over the queues of a pod in a native PodGroup: that of the group or its Workload, and its own.
+
+    Its own counts even if the group names one, because the group uses it once it names none.
+    """
+    group, queue = lookup.get(kinds.NATIVE_POD_GROUP, name, request.namespace), ""
     if isinstance(group, NativePodGroup):
         workload = lookup.get(kinds.WORKLOAD, group.workload_key)
-        if queue := named_queue((group, *(() if workload is None else (workload,)))):
-            return QueueUse("spec.schedulingGroup", queue)
-    field = f"metadata.annotations[{names.QUEUE_NAME_ANNOTATION}]"
-    return QueueUse(field, _named_queue(request.object, "annotations") or names.DEFAULT_QUEUE)
+        queue = named_queue((group, *(() if workload is None else (workload,))))
+    if queue:
+        yield QueueUse("spec.schedulingGroup", queue)
+    own = _named_queue(request.object, "annotations")
+    if own or not queue:
+        yield QueueUse(f"metadata.annotations[{names.QUEUE_NAME_ANNOTATION}]", own or names.DEFAULT_QUEUE)
 
 
 def _named_queue(manifest: Manifest | None, field: str) -> str:

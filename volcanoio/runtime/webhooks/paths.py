@@ -47,7 +47,8 @@ _NAMES_QUEUE = " || ".join(
     f"(oldObject == null ? optional.none() : oldObject.metadata.?{field}[?'{names.QUEUE_NAME_ANNOTATION}'])"
     for field in ("annotations", "labels")
 )
-"""CEL: a native PodGroup or Workload is reviewed for the queue that it names."""
+_NAMES_QUEUE += " || (oldObject == null && object.?spec.?workloadRef.hasValue())"
+"""CEL: a native PodGroup or Workload is reviewed for the queue that it names, or that its Workload names."""
 _POD_ANNOTATIONS = sorted({names.GROUP_NAME, names.QUEUE_NAME_ANNOTATION, *REVIEWED_ANNOTATIONS})
 _CHANGED_POD = (
     f"oldObject == null || object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences || "
