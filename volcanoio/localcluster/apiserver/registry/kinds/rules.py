@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from volcanoio.model.base import Manifest
-from volcanoio.model.validation.dns_names import label_errors, qualified_rule, subdomain_rule, value_rule
+from volcanoio.model.validation.dns_names import label_errors, label_rule, qualified_rule, subdomain_rule, value_rule
 from volcanoio.model.validation.field_errors import FieldError, forbidden, invalid, required, unsupported
 
 IMMUTABLE: Final = "field is immutable"
@@ -172,6 +172,13 @@ def at(obj: Manifest, path: str) -> Any:
 def needed(holder: Manifest, path: str, *names: str) -> list[FieldError]:
     """Return errors of required fields that are empty."""
     return [required(f"{path}.{name}") for name in names if not holder.get(name)]
+
+
+def name_errors(name: Any, path: str, rule: Callable[[str], str] = label_rule) -> list[FieldError]:
+    """Return errors of a required name."""
+    if not name:
+        return [required(path)]
+    return [invalid(path, name, text)] if (text := rule(name)) else []
 
 
 def reference_errors(reference: Manifest, path: str) -> list[FieldError]:

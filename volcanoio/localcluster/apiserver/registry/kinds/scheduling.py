@@ -8,7 +8,6 @@ those of composite groups and of preemption policies off.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.apimachinery import errors
@@ -19,6 +18,7 @@ from volcanoio.localcluster.apiserver.registry.kinds.rules import (
     at,
     immutable,
     listed,
+    name_errors,
     reference_errors,
     spec_of,
 )
@@ -224,8 +224,8 @@ def _validate_group(group: Manifest) -> list[FieldError]:
     found = _group_errors(spec, "spec")
     if isinstance(reference := spec.get("workloadRef"), dict):
         path = "spec.workloadRef"
-        found += _name_errors(reference, path, "workloadName", subdomain_rule)
-        found += _name_errors(reference, path, "templateName", label_rule)
+        found += name_errors(reference.get("workloadName"), f"{path}.workloadName", subdomain_rule)
+        found += name_errors(reference.get("templateName"), f"{path}.templateName", label_rule)
     return found
 
 
@@ -266,7 +266,7 @@ def _topology_errors(constraints: Any, path: str) -> list[FieldError]:
     if len(items := listed(constraints)) > _MOST_TOPOLOGIES:
         found.append(too_many(path, len(items), _MOST_TOPOLOGIES))
     for number, one in enumerate(items):
-        found += _name_errors(one, f"{path}[{number}]", "key", qualified_rule)
+        found += name_errors(one.get("key"), f"{path}[{number}].key", qualified_rule)
     return found
 
 
@@ -274,18 +274,11 @@ def _claim_errors(claims: list[Manifest], path: str) -> list[FieldError]:
     found = [too_many(path, len(claims), _MOST_CLAIMS)] if len(claims) > _MOST_CLAIMS else []
     for number, one in enumerate(claims):
         where = f"{path}[{number}]"
-        found += _name_errors(one, where, "name", label_rule) + _union_errors(one, where, _CLAIM_SOURCES)
+        found += name_errors(one.get("name"), f"{where}.name") + _union_errors(one, where, _CLAIM_SOURCES)
         for source in _CLAIM_SOURCES:
             if (name := one.get(source)) and (rule := subdomain_rule(name)):
                 found.append(invalid(f"{where}.{source}", name, rule))
     return found + _duplicate_errors(claims, path)
-
-
-def _name_errors(holder: Manifest, path: str, field: str, rule_of: Callable[[str], str]) -> list[FieldError]:
-    """Return the error of a required name."""
-    if not (name := holder.get(field)):
-        return [required(f"{path}.{field}")]
-    return [invalid(f"{path}.{field}", name, rule)] if (rule := rule_of(name)) else []
 
 
 def _duplicate_errors(items: list[Manifest], path: str) -> list[FieldError]:
@@ -351,7 +344,7 @@ def _validate_workload(workload: Manifest) -> list[FieldError]:
         found.append(too_many(path, len(templates), _MOST_TEMPLATES))
     for number, one in enumerate(templates):
         where = f"{path}[{number}]"
-        found += _name_errors(one, where, "name", label_rule) + _group_errors(one, where)
+        found += name_errors(one.get("name"), f"{where}.name") + _group_errors(one, where)
     return found + _duplicate_errors(templates, path)
 
 

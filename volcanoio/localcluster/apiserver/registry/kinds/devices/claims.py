@@ -14,14 +14,13 @@ from volcanoio.localcluster.apiserver.registry.kinds.devices.parts import (
     config_errors,
     driver_errors,
     each,
-    name_errors,
     pool_errors,
     property_errors,
     repeated,
     selector_errors,
     toleration_errors,
 )
-from volcanoio.localcluster.apiserver.registry.kinds.rules import IMMUTABLE, fill, listed, spec_of
+from volcanoio.localcluster.apiserver.registry.kinds.rules import IMMUTABLE, fill, listed, name_errors, spec_of
 from volcanoio.localcluster.apiserver.registry.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
 from volcanoio.model.dynamic_resources.objects import ALL_DEVICES, EXACT_COUNT, MAX_CONSUMERS, MAX_DEVICES

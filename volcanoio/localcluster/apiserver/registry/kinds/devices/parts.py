@@ -10,7 +10,7 @@ from typing import Any, Final
 from volcanoio.localcluster.apiserver.registry.kinds.rules import listed
 from volcanoio.model.base import Manifest
 from volcanoio.model.dynamic_resources.selectors import MAX_COST, MAX_LENGTH, SelectorError, compile_selector
-from volcanoio.model.validation.dns_names import label_rule, qualified_rule, subdomain_rule, value_rule
+from volcanoio.model.validation.dns_names import qualified_rule, subdomain_rule, value_rule
 from volcanoio.model.validation.field_errors import (
     FieldError,
     duplicate,
@@ -56,13 +56,6 @@ def repeated(keys: Iterable[Any], path: str) -> list[FieldError]:
             found.append(duplicate(f"{path}[{at}]", key))
         seen.append(key)
     return found
-
-
-def name_errors(name: Any, path: str, rule: Callable[[str], str] = label_rule) -> list[FieldError]:
-    """Return errors of a required name."""
-    if not name:
-        return [required(path)]
-    return [invalid(path, name, text)] if (text := rule(name)) else []
 
 
 def driver_errors(name: Any, path: str) -> list[FieldError]:

@@ -10,13 +10,12 @@ from volcanoio.localcluster.apiserver.registry.kinds.devices.parts import (
     EFFECTS,
     driver_errors,
     each,
-    name_errors,
     pool_errors,
     property_errors,
     repeated,
     set_fields,
 )
-from volcanoio.localcluster.apiserver.registry.kinds.rules import IMMUTABLE, at, fill, listed, spec_of
+from volcanoio.localcluster.apiserver.registry.kinds.rules import IMMUTABLE, at, fill, listed, name_errors, spec_of
 from volcanoio.localcluster.apiserver.registry.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
 from volcanoio.model.quantity import parse
