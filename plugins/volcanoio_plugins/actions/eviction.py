@@ -17,7 +17,10 @@ from volcanoio.model.scheduling import PodGroupPhase
 
 
 def preemptors(session: Session) -> Iterator[Job]:
-    """Yield the jobs that may have others evicted: admitted, valid, starving, without nominations."""
+    """Yield the jobs that may have others evicted: admitted, valid, starving, without nominations.
+
+    A job whose network topology cannot be kept is not among them: no room helps it.
+    """
     victims = session.victims
     for job in session.jobs_with_pending_tasks():
         if (
@@ -26,6 +29,7 @@ def preemptors(session: Session) -> Iterator[Job]:
             and not victims.has_nominations(job)
             and victims.job_starving(job)
             and session.job_valid(job)
+            and (not job.has_network_topology or session.domains.are_known(job))
         ):
             yield job
 

@@ -215,12 +215,19 @@ def test_a_topology_constraint_is_the_tier_of_that_name() -> None:
     assert set(world.run(2).binds.values()) == {"b1", "b2"}
 
 
-def test_a_topology_constraint_without_a_tier_is_not_ignored() -> None:
-    constraint = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
-    world = World(*rack("a", "a1"), native("train", 1, **constraint), *members("train", 1), conf=TOPOLOGY).run(3)
+@pytest.mark.parametrize(
+    ("label", "conf", "reason"),
+    [
+        ("zone", TOPOLOGY, "HyperNode has this tierName; create"),
+        (RACK, TOPOLOGY.replace(", {name: network-topology-aware}", ""), "plugin divides the cluster into HyperNodes;"),
+    ],
+)
+def test_a_topology_constraint_without_a_tier_or_plugin_is_not_ignored(label: str, conf: str, reason: str) -> None:
+    constraint = {"schedulingConstraints": {"topology": [{"key": label}]}}
+    world = World(*rack("a", "a1"), native("train", 1, **constraint), *members("train", 1), conf=conf).run(3)
     assert world.binds == {}
-    reason = world.state.ledger.jobs[native_key("ns", "train")].attempts.reason.text
-    assert reason.startswith('its topology constraint is the node label "zone", but no HyperNode has this tierName')
+    text = world.state.ledger.jobs[native_key("ns", "train")].attempts.reason.text
+    assert text.startswith(f'its topology constraint is the node label "{label}", but no {reason}')
 
 
 ALL: Manifest = {"disruptionMode": {"all": {}}}
@@ -251,6 +258,12 @@ EVERY = ["old-0", "old-1", "xold-0", "xold-1"]
         cluster=[*TWO_NODES, native("old", 1, priority=1, **ALL), *ON_BOTH, *NEW],
         conf=GANG_PREEMPT,
         evicts=EVERY,
+    ),
+    Scenario(
+        name="nothing is evicted for a group whose topology constraint names no tier",
+        cluster=[*TWO_NODES, native("old", 1, priority=1), *ON_BOTH, *members("new", 1), native(
+            "new", 1, priority=1000, schedulingConstraints={"topology": [{"key": RACK}]})],
+        conf=GANG_PREEMPT,
     ),
     Scenario(
         name="a pod that must not be evicted protects the whole group",

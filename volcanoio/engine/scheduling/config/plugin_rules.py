@@ -326,6 +326,11 @@ class Rules:
                 return False
         return bool(tier)
 
+    @property
+    def divides_cluster(self) -> bool:
+        """Whether a plugin divides the cluster into HyperNodes; without any, network topologies restrict nothing."""
+        return bool(self._hyper_node_levels)
+
     def hyper_node_levels(self, gang: Job | SubJob, within: str, *, evicting: bool) -> Sequence[Sequence[str]]:
         """Return the levels of the first plugin that divides the cluster; without any, the HyperNode itself."""
         for ask in self._hyper_node_levels:

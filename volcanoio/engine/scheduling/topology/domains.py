@@ -41,14 +41,19 @@ class Domains:
     def are_known(self, job: JobInfo) -> bool:
         """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits.
 
-        The topology constraint of a native group must also name a tier, because Kubernetes never ignores it.
+        The topology constraint of a native group must also name a tier, and a plugin must keep it, because Kubernetes
+        never ignores it.
         """
         problem, topology = self.tree.problem, job.network_topology
-        if job.native is not None and topology is not None and topology.highest_tier_name not in self.tree.tier_names:
-            problem = problem or (
-                f'its topology constraint is the node label "{topology.highest_tier_name}", but no HyperNode has this '
-                "tierName; create HyperNodes of such a tier for the values of the label"
-            )
+        if job.native is not None and topology is not None and not problem:
+            constraint = f'its topology constraint is the node label "{topology.highest_tier_name}", but no '
+            if not self._rules.divides_cluster:
+                problem = f"{constraint}plugin divides the cluster into HyperNodes; configure network-topology-aware"
+            elif topology.highest_tier_name not in self.tree.tier_names:
+                problem = (
+                    f"{constraint}HyperNode has this tierName; create HyperNodes of such a tier for the values of the "
+                    "label"
+                )
         if problem:
             job.attempts.explain(Reason(INVALID_HYPER_NODES, problem, Precision.WAITING))
         return not problem
