@@ -144,7 +144,7 @@ PATHS: Mapping[str, WebhookPath] = {
     )
 }
 """All webhooks. Beyond Volcano, JobTemplates, updates of PodGroups and pods, native PodGroups, Workloads, and Commands
-to queues are reviewed: for hard topologies, and for rights to queues."""
+to queues are reviewed, most of them for rights to queues only."""
 DEFAULT_PATHS = tuple(PATHS)
 """The paths that are served by default: all of them. Volcano's default omits some."""
 
