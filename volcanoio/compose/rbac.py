@@ -21,7 +21,7 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.runtime.controllers import job_figures
 from volcanoio.runtime.loading.registry import Registry
-from volcanoio.runtime.scheduler.scheduler import NATIVE, WATCHED
+from volcanoio.runtime.scheduler.scheduler import WATCHED
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 """Verbs in the order in which they are written."""
@@ -69,7 +69,7 @@ _SCHEDULER_WRITES = (
 
 def scheduler_rights(registry: Registry) -> Rights:
     """Return the rights of the scheduler with any configuration of the installed plugins. Raises PluginError."""
-    watched = {kind.resource for kind in (*WATCHED, *NATIVE, kinds.NODE_SHARD)}
+    watched = {kind.resource for kind in (*WATCHED, *kinds.NATIVE_GROUPS, kinds.NODE_SHARD)}
     for factory in registry.factories(entrypoints.SCHEDULER_PLUGINS).values():
         watched.update(_watches(factory))
     read = (kinds.BY_RESOURCE[resource] for resource in watched)

@@ -93,6 +93,8 @@ NATIVE_POD_GROUP = Kind(
 WORKLOAD = Kind(
     "scheduling.k8s.io", "v1beta1", "Workload", "workloads", workloads.Workload, True, False, is_optional=True
 )
+NATIVE_GROUPS = (NATIVE_POD_GROUP, WORKLOAD)
+"""Kinds of native groups, which not every Kubernetes serves."""
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", core.Lease, True, False)
 PDB = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", core.PodDisruptionBudget)
 STORAGE_CLASS = _storage("StorageClass", "storageclasses", storage.StorageClass)

@@ -38,10 +38,9 @@ _JOB_OWNERS = tuple((kind.api_version, kind.kind) for kind in (kinds.CRON_JOB, k
 
 _FEW = 8
 """Templates that are read one by one; more are listed with all others of their namespace."""
-_NATIVE = (kinds.NATIVE_POD_GROUP.resource, kinds.WORKLOAD.resource)
 _NAMING = (
     kinds.JOB, kinds.CRON_JOB, kinds.JOB_TEMPLATE, kinds.JOB_FLOW, kinds.POD_GROUP, kinds.POD, kinds.COMMAND,
-    kinds.NATIVE_POD_GROUP, kinds.WORKLOAD,
+    *kinds.NATIVE_GROUPS,
 )  # fmt: skip
 _QUEUE_FIELDS = ("annotations", "labels")
 """Fields of metadata in which native PodGroups and Workloads name a queue."""
@@ -142,7 +141,7 @@ def used_queues(request: ReviewRequest, lookup: AdmissionLookup) -> list[QueueUs
         return list(_flow_uses(request, lookup))
     if request.resource == kinds.POD.resource:
         return list(_pod_uses(request, lookup))
-    if request.resource in _NATIVE:
+    if request.resource in (kind.resource for kind in kinds.NATIVE_GROUPS):
         return list(_native_uses(request, lookup))
     new, old = request.object or {}, request.old or {}
     spec, before = _mapping(new.get("spec")), _mapping(old.get("spec"))

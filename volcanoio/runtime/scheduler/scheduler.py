@@ -69,8 +69,6 @@ class Informers(Protocol):
 
 
 WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
-NATIVE: tuple[Kind, ...] = (kinds.NATIVE_POD_GROUP, kinds.WORKLOAD)
-"""Kinds of native groups, which not every Kubernetes serves."""
 DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
 """Defaults, in seconds."""
 FREEZE_GROWTH_DIVISOR, FREEZE_MIN_GROWTH = 10, 1000
@@ -307,7 +305,7 @@ class Scheduler:
 
     def _watched_kinds(self) -> tuple[Kind, ...]:
         """Return the kinds that are watched whatever plugins are configured."""
-        native = NATIVE if self.state.watches_native_groups else ()
+        native = kinds.NATIVE_GROUPS if self.state.watches_native_groups else ()
         return (*WATCHED, *native, *(() if self.state.shards is None else (kinds.NODE_SHARD,)))
 
     async def _until_due(self, inbox: Inbox) -> None:

@@ -31,7 +31,7 @@ from volcanoio.model.workloads import (
     named_queue,
 )
 
-NATIVE_RESOURCES = (kinds.NATIVE_POD_GROUP.resource, kinds.WORKLOAD.resource)
+NATIVE_RESOURCES = tuple(kind.resource for kind in kinds.NATIVE_GROUPS)
 """Resources of which native groups consist."""
 _SCHEDULED_PHASES = (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED)
 
