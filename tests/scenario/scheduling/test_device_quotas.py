@@ -125,6 +125,19 @@ def test_a_dimension_without_a_limit_is_refused_to_a_limited_class() -> None:
     assert world.reason("a").startswith("queue q has no room left for 1 of its tasks")
 
 
+def test_the_reason_counts_devices_of_each_pod_and_of_a_shared_claim() -> None:
+    entries = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}, {"name": "shared", "resourceClaimName": "shared"}]
+    members: list[Manifest] = []
+    for name in ("p-0", "p-1", "p-2"):
+        status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": name}]}
+        own = pod(name, "g", cpu="1", spec={"resourceClaims": entries}, status=status)
+        members += [claim(name, owner=name), own]
+    cluster = [*CLUSTER, limited("q", **{"deviceclass/gpu": "3"}), group("g", 3, queue="q", phase="Inqueue")]
+    world = World(*cluster, claim("shared"), *members, conf=FLAT).run(2)
+    assert world.binds == {}
+    assert "(queue q: needs deviceclass/gpu 4, in use 0, limit 3)" in world.condition("g")[2]
+
+
 def test_the_status_of_a_queue_lists_claimed_devices_until_they_are_free() -> None:
     world = World(*CLUSTER, limited("q"), *job("a", 2), group("other", 1, queue="q"), pod("o", "other"), conf=FLAT)
     world.run(3)

@@ -122,9 +122,9 @@ class DeviceQuota:
     def fits(self, attr: QueueAttributes, shape: Shape, count: int) -> int:
         """Return how many of `count` more tasks stay within the limits of a queue."""
         each, once = self._needs(attr, shape)
-        limits = self._limits(attr)
+        limits = attr.queue.capability
         for name, amount in {**once, **each}.items():
-            if amount and (limit := self._limit(limits, name)) is not None:
+            if amount and (limit := _limit(limits, name)) is not None:
                 left = limit - attr.allocated_amount(name) - once.get(name, 0)
                 if left < 0:
                     return 0
@@ -134,27 +134,28 @@ class DeviceQuota:
 
     def explain(self, attr: QueueAttributes, shape: Shape, count: int) -> str:
         """Explain which limits keep some of `count` more tasks out, "" for none."""
-        if self.fits(attr, shape, count) == count:
-            return ""
         each, once = self._needs(attr, shape)
-        requests = {name: each.get(name, 0) + once.get(name, 0) for name in (*each, *once)}
-        limits = self._limits(attr)
-        limited = {name: amount for name, amount in requests.items() if self._limit(limits, name) is not None}
-        return attr.explain_limit(limited, 1 if once else count, limits, "limit")
+        limits = attr.queue.capability
+        needed = {
+            name: count * each.get(name, 0) + once.get(name, 0)
+            for name in (*each, *once)
+            if _limit(limits, name) is not None
+        }
+        return attr.explain_limit(needed, 1, limits, "limit")
 
     def insufficient(self, attr: QueueAttributes, demand: Amounts) -> list[str]:
         """Return the keys of which a queue has not enough left for a demand, beside what is allocated and admitted."""
-        limits, admitted = self._limits(attr), attr.admitted()
+        limits, admitted = attr.queue.capability, attr.admitted()
         return sorted(
             name
             for name, amount in demand.items()
-            if (limit := self._limit(limits, name)) is not None
+            if (limit := _limit(limits, name)) is not None
             and attr.allocated_amount(name) + admitted.get(name, 0) + amount > limit
         )
 
     def explain_shortage(self, attr: QueueAttributes, demand: Amounts, names: Iterable[str]) -> str:
         """Explain why a queue cannot admit a demand: the keys of which it has not enough left."""
-        limits, admitted = self._limits(attr), attr.admitted()
+        limits, admitted = attr.queue.capability, attr.admitted()
         texts = [
             f"needs {name} {amount_text(name, demand[name])}, in use {amount_text(name, attr.allocated_amount(name))}"
             f", admitted {amount_text(name, admitted.get(name, 0))}, limit {amount_text(name, limits.get(name, 0))}"
@@ -175,17 +176,6 @@ class DeviceQuota:
             elif claim.key not in held and not uses.get(claim.key):
                 add(once, self._of(claim.key))
         return each, once
-
-    def _limits(self, attr: QueueAttributes) -> Mapping[str, int]:
-        return attr.queue.capability
-
-    def _limit(self, limits: Mapping[str, int], name: str) -> int | None:
-        """Return the limit of a key, None for none; a capacity that is not named has none left of a limited class."""
-        if (limit := limits.get(name)) is not None:
-            return limit
-        known = class_of(name)
-        is_limited = not name.startswith(_PREFIX) and any(class_of(other) == known for other in limits)
-        return 0 if is_limited else None
 
     def _read(self, job: Job, *, exists: bool) -> None:
         """Read the claims of a job that changed."""
@@ -255,3 +245,12 @@ class DeviceQuota:
         if self._counts_capacity:
             result |= stored_amounts({f"{dim}.{name}": amount for dim, amount in capacity.items()})
         return {key: min(amount * count, LARGEST) for key, amount in result.items()}
+
+
+def _limit(limits: Mapping[str, int], name: str) -> int | None:
+    """Return the limit of a key, None for none; it is 0 for a capacity of a limited class that is not named."""
+    if (limit := limits.get(name)) is not None:
+        return limit
+    known = class_of(name)
+    is_limited = not name.startswith(_PREFIX) and any(class_of(other) == known for other in limits)
+    return 0 if is_limited else None
