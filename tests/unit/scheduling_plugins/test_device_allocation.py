@@ -198,3 +198,19 @@ def test_removing_what_was_added_restores_the_usage(given_out: list[tuple[int, b
         assert not usage.is_held(device)
         assert not usage.shares(device)
         assert not usage.consumed(device)
+
+
+def test_each_pool_is_listed_once_however_often_it_changed_since_a_version() -> None:
+    usage = DeviceUsage()
+    first, second = (
+        Allocation(devices=DeviceResults(results=(DeviceResult(driver=DRIVER, pool=pool, device="g"),)))
+        for pool in ("p", "q")
+    )
+    usage.add(first)
+    version = usage.version
+    for _ in range(3):
+        usage.add(second)
+        usage.remove(second)
+    assert usage.changed_since(0) == [(DRIVER, "q"), (DRIVER, "p")]
+    assert usage.changed_since(version) == [(DRIVER, "q")]
+    assert usage.changed_since(usage.version) == []

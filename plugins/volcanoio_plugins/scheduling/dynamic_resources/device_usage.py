@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import takewhile
 
 from volcanoio.model.dynamic_resources.objects import (
     Allocation,
@@ -22,7 +23,7 @@ from volcanoio_plugins.scheduling.dynamic_resources.inventory import CounterKey,
 
 
 class PoolUsage:
-    """Devices of a pool in use. `version` changes with every change."""
+    """Devices of a pool in use. `version` is that of `DeviceUsage` as they last changed."""
 
     __slots__ = ("consumed", "holders", "shares", "version")
 
@@ -37,7 +38,6 @@ class PoolUsage:
 
     def count(self, result: DeviceResult, sign: int) -> None:
         """Count a device of an allocation in (sign 1) or out (sign -1)."""
-        self.version += 1
         name = result.device
         if result.share_id is None:
             _count(self.holders, name, sign)
@@ -51,11 +51,12 @@ class PoolUsage:
 
 
 class DeviceUsage:
-    """Devices in use, by pool. `changes` are the pools that changed, in order. Admin access does not count."""
+    """Devices in use, by pool. `version` grows with every change. Admin access does not count."""
 
     def __init__(self) -> None:
-        self.changes: list[PoolKey] = []
+        self.version = 0
         self._pools: dict[PoolKey, PoolUsage] = {}
+        """The pool that changed last is the last one."""
         self._left: dict[PoolKey, tuple[Pool, int, dict[CounterKey, Fraction]]] = {}
 
     def add(self, allocation: Allocation) -> None:
@@ -70,10 +71,15 @@ class DeviceUsage:
         for result in allocation.devices.results:
             if not result.admin_access:
                 key = (result.driver, result.pool)
-                if (usage := self._pools.get(key)) is None:
-                    usage = self._pools[key] = PoolUsage()
+                usage = self._pools[key] = self._pools.pop(key) if key in self._pools else PoolUsage()
                 usage.count(result, sign)
-                self.changes.append(key)
+                self.version += 1
+                usage.version = self.version
+
+    def changed_since(self, version: int) -> list[PoolKey]:
+        """Return the pools that changed after a version."""
+        changed = takewhile(lambda entry: entry[1].version > version, reversed(self._pools.items()))
+        return [key for key, _ in changed]
 
     def is_held(self, device: DeviceId) -> bool:
         """Return whether a claim has the device to itself."""

@@ -55,7 +55,7 @@ class _Nodes:
         self.codes: NDArray[np.int16] = np.zeros(size, np.int16)
         self.texts: list[str] = [""]
         self.seen = seen
-        """Number of changes of usage that are included."""
+        """The version of the usage that is included."""
 
     def set(self, row: int, text: str) -> None:
         """Set why the claims cannot be allocated on a node, "" if they can."""
@@ -196,18 +196,17 @@ class DynamicResources:
 
     def _nodes_for(self, demand: tuple[bytes, ...]) -> _Nodes:
         """Return the nodes on which claims of this content can be allocated now."""
-        changes = self._plans.usage.changes
+        usage = self._plans.usage
         if (known := self._nodes.get(demand)) is None:
             if len(self._nodes) >= MAX_CACHED:
                 self._nodes.clear()
             claims = tuple(self._requested(devices) for devices in demand)
-            known = _Nodes(claims, self._index.size, len(changes))
+            known = _Nodes(claims, self._index.size, usage.version)
             rows: Sequence[int] = range(self._index.size)
             self._nodes[demand] = known
         else:
-            touched = dict.fromkeys(changes[known.seen :])
-            rows = [row for key in touched for row in self._inventory.rows_of(key)]
-            known.seen = len(changes)
+            rows = [row for key in usage.changed_since(known.seen) for row in self._inventory.rows_of(key)]
+            known.seen = usage.version
         for row in rows:
             try:
                 self._search(known.claims, row).allocate()
