@@ -64,15 +64,9 @@ class DeviceQuota:
         self._session, self._table = session, table
         self._held.clear()
         self._closing = None
-        for job in session.changed_jobs(self):
-            self._read(session.jobs.get(job.key) or job, exists=job.key in session.jobs)
-        for key in [key for key in self._jobs if key not in session.jobs]:
-            del self._jobs[key]
-        for key, claims in self._jobs.items():
-            if claims.allocated:
-                queue = session.jobs[key].queue
-                for name in (queue, *above.get(queue, ())):
-                    self._held.setdefault(name, set()).update(claims.allocated)
+        for queue, keys in self._allocated().items():
+            for name in (queue, *above.get(queue, ())):
+                self._held.setdefault(name, set()).update(keys)
 
     def usage(self, queue: str) -> Amounts:
         """Return what the allocated tasks of a queue, and of those below it, have claimed as the session opened."""
@@ -81,11 +75,7 @@ class DeviceQuota:
     def own_usage(self, queue: str) -> Amounts:
         """Return what the allocated tasks of a queue have claimed as the session closes."""
         if self._closing is None:
-            self._closing = {}
-            for name in self._jobs:
-                job = self._session.jobs[name]
-                keys = self._keys_of(task for task in job.tasks if task.status in ALLOCATED_STATUSES)
-                self._closing.setdefault(job.queue, set()).update(keys)
+            self._closing = self._allocated()
         return self._sum(self._closing.get(queue, ()))
 
     def demand(self, job: Job) -> Amounts:
@@ -176,6 +166,19 @@ class DeviceQuota:
             elif claim.key not in held and not uses.get(claim.key):
                 add(once, self._of(claim.key))
         return each, once
+
+    def _allocated(self) -> dict[str, set[str]]:
+        """Follow changes of jobs; return the claims of allocated tasks by queue."""
+        jobs = self._session.jobs
+        for job in self._session.changed_jobs(self):
+            self._read(jobs.get(job.key) or job, exists=job.key in jobs)
+        for key in [key for key in self._jobs if key not in jobs]:
+            del self._jobs[key]
+        found: dict[str, set[str]] = {}
+        for key, claims in self._jobs.items():
+            if claims.allocated:
+                found.setdefault(jobs[key].queue, set()).update(claims.allocated)
+        return found
 
     def _read(self, job: Job, *, exists: bool) -> None:
         """Read the claims of a job that changed."""
