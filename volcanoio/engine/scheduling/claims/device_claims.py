@@ -5,7 +5,6 @@ pod has the name of that. Messages: Kubernetes k8s.io/dynamic-resource-allocatio
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -27,8 +26,6 @@ class DeviceClaims:
     def __init__(self, inputs: Inputs, tasks: Mapping[str, TaskInfo]) -> None:
         self._inputs = inputs
         self._tasks = tasks
-        self._read: dict[str, tuple[ResourceClaim, DeviceClaim]] = {}
-        """Claims by key as they were last read, and what was read of them."""
 
     def claims(self, task: Task) -> Sequence[tuple[str, DeviceClaim]]:
         """Return the claims of a task by key, in the order of its spec; without the key for one that has no name."""
@@ -57,19 +54,12 @@ class DeviceClaims:
         key = f"{task.namespace}/{name}"
         claim = self._inputs.objects(DEVICE_CLAIMS).get(key)
         if not isinstance(claim, ResourceClaim):
-            self._read.pop(key, None)
             return key, DeviceClaim(error=f'resourceclaim "{name}" not found')
         if claim.metadata.deletion_timestamp is not None:
             return key, DeviceClaim(error=f'resourceclaim "{name}" is being deleted')
         owner = claim.metadata.controller
         if is_own and (owner is None or owner.uid != task.uid):
             return key, DeviceClaim(error=f'resourceclaim "{name}" was not created for the pod: it does not own it')
-        known = self._read.get(key)
-        if known is None or known[0] is not claim:
-            known = self._read[key] = claim, self._described(key, claim)
-        content = known[1]
-        return key, msgspec.structs.replace(content, key="") if is_own and claim.status.allocation is None else content
-
-    def _described(self, key: str, claim: ResourceClaim) -> DeviceClaim:
-        devices: Any = claim.spec.devices
-        return DeviceClaim(key=key, devices=_ENCODE(msgspec.structs.replace(devices, config=())))
+        is_anonymous = is_own and claim.status.allocation is None
+        devices = _ENCODE(msgspec.structs.replace(claim.spec.devices, config=()))
+        return key, DeviceClaim(key="" if is_anonymous else key, devices=devices)
