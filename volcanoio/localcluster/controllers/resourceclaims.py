@@ -20,7 +20,7 @@ from volcanoio.localcluster.controllers.pods import finished, terminating
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.dynamic_resources.objects import FINALIZER, POD_CLAIM_NAME, Consumer, ResourceClaim
-from volcanoio.model.kinds import POD, RESOURCE_CLAIM, object_reference
+from volcanoio.model.kinds import POD, RESOURCE_CLAIM, object_reference, owner_reference
 
 MAX_PREFIX = 57
 """Characters of the generated part of a claim's name, without its hyphen and suffix."""
@@ -93,13 +93,12 @@ def _prefix(pod: str, entry: str) -> str:
 def _claim(pod: Pod, entry: str, name: str, template: Workload) -> Manifest:
     meta: Manifest = template.spec.get("metadata") or {}
     kind = {"apiVersion": RESOURCE_CLAIM.api_version, "kind": RESOURCE_CLAIM.kind}
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid, "controller": True}
     metadata = {
         "name": name,
         "namespace": pod.metadata.namespace,
         "labels": meta.get("labels") or {},
         "annotations": {**(meta.get("annotations") or {}), POD_CLAIM_NAME: entry},
-        "ownerReferences": [owner],
+        "ownerReferences": [owner_reference(POD, pod)],
     }
     return {**kind, "metadata": metadata, "spec": template.spec["spec"]}
 
