@@ -1,11 +1,14 @@
-"""Claims of devices, templates, classes and slices (resource.k8s.io/v1): the fields that scheduling reads."""
+"""Claims of devices, templates, classes and slices (resource.k8s.io/v1): the fields that scheduling reads.
+
+Taints and tolerations of devices have the fields and rules of those of nodes.
+"""
 
 from typing import Any, TypeAlias
 
 import msgspec
 
 from volcanoio.model.base import ApiObject, Model
-from volcanoio.model.core import NodeSelector
+from volcanoio.model.core import NodeSelector, Taint, Toleration
 
 Quantity: TypeAlias = str | int | float
 
@@ -81,15 +84,6 @@ class DeviceAttribute(Model):
         return None if self.version is None else ("version", self.version)
 
 
-class DeviceTaint(Model):
-    """`taints[]` of a device."""
-
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str | None = None
-
-
 class Device(Model):
     """`spec.devices[]` of a slice. The node fields count if the slice has `perDeviceNodeSelection`."""
 
@@ -100,7 +94,7 @@ class Device(Model):
     node_name: str = ""
     node_selector: NodeSelector | None = None
     all_nodes: bool = False
-    taints: tuple[DeviceTaint, ...] = ()
+    taints: tuple[Taint, ...] = ()
     binds_to_node: bool = False
     binding_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool = False
@@ -158,22 +152,6 @@ class DeviceClass(ApiObject):
     spec: ClassSpec = ClassSpec()
 
 
-class DeviceToleration(Model):
-    """`tolerations[]` of a request."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
-
-    def tolerates(self, taint: DeviceTaint) -> bool:
-        """Return whether it tolerates a taint."""
-        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
-            return False
-        return self.operator == "Exists" or (self.operator in ("", "Equal") and self.value == taint.value)
-
-
 class CapacityRequest(Model):
     """`capacity` of a request: what it consumes of a device that several claims may share."""
 
@@ -189,7 +167,7 @@ class ExactRequest(Model):
     allocation_mode: str = EXACT_COUNT
     count: int = 1
     admin_access: bool = False
-    tolerations: tuple[DeviceToleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
     capacity: CapacityRequest | None = None
 
 
@@ -238,7 +216,7 @@ class DeviceResult(Model):
     pool: str = ""
     device: str = ""
     admin_access: bool | None = None
-    tolerations: tuple[DeviceToleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: dict[str, Quantity] = {}
 

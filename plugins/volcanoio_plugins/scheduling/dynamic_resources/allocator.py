@@ -24,13 +24,13 @@ from volcanoio.model.dynamic_resources.objects import (
 )
 from volcanoio.model.dynamic_resources.selectors import SelectorError, compile_selector, is_selected
 from volcanoio.model.quantity import parse
+from volcanoio.model.selectors import first_untolerated
 from volcanoio_plugins.scheduling.dynamic_resources.device_usage import DeviceUsage, consumption
 from volcanoio_plugins.scheduling.dynamic_resources.inventory import CounterKey, PooledDevice, PoolKey, Visible
 
 FULL = "cannot allocate all claims"
 TOO_LONG = "timed out trying to allocate devices"
 INVALID_POOLS = "invalid resource pools were encountered"
-_BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 
 
 class AllocationError(Exception):
@@ -251,10 +251,7 @@ class Search:
         amounts = consumption(device, request.capacity)
         if spec.binding_conditions or amounts is None:
             return None
-        if any(
-            taint.effect in _BLOCKING and not any(each.tolerates(taint) for each in request.tolerations)
-            for taint in spec.taints
-        ):
+        if first_untolerated(spec.taints, request.tolerations) is not None:
             return None
         exact = {name: parse(str(amount)) for name, amount in amounts.items()}
         needs_counters = not request.admin_access and not self._is_shared_already(device)
