@@ -45,6 +45,11 @@ def slice_of(*devices: Obj, **more: Any) -> Obj:
     return {"metadata": {"name": unique("slice")}, "spec": {key: value for key, value in spec.items() if value}}
 
 
+def terms(*expressions: Obj) -> Obj:
+    """A node selector of one term."""
+    return {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}
+
+
 @pytest.fixture
 def claim(namespace: Namespace) -> Iterator[Obj]:
     """A claim named c, whose finalizer is removed at the end."""
@@ -218,6 +223,10 @@ def _cells(cluster: Cluster, path: str) -> list[list[Any]]:
         (
             slice_of({"name": "g", "capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}}}),
             "spec.devices[0].capacity[m].requestPolicy",
+        ),
+        (
+            slice_of({"name": "g"}, nodeName=None, nodeSelector=terms({"key": "rack", "operator": "In"})),
+            "spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values",
         ),
     ],
 )

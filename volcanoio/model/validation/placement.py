@@ -68,11 +68,11 @@ def _node_affinity_errors(node: Manifest, path: str) -> list[FieldError]:
         if not terms:
             errors.append(required(where, "must have at least one node selector term"))
         for at, term in enumerate(terms):
-            errors += _expression_errors(term, f"{where}[{at}]")
+            errors += node_selector_term_errors(term, f"{where}[{at}]")
     for at, weighted in enumerate(_maps(node.get(_PREFERRED))):
         where = f"{path}.{_PREFERRED}[{at}]"
         errors += _weight_errors(weighted, where)
-        errors += _expression_errors(weighted.get("preference") or {}, f"{where}.preference")
+        errors += node_selector_term_errors(weighted.get("preference") or {}, f"{where}.preference")
     return errors
 
 
@@ -82,7 +82,8 @@ def _weight_errors(weighted: Manifest, path: str) -> list[FieldError]:
     return []
 
 
-def _expression_errors(term: Any, path: str) -> list[FieldError]:
+def node_selector_term_errors(term: Any, path: str) -> list[FieldError]:
+    """Return the errors of a term of a node selector."""
     if not isinstance(term, dict):
         return [invalid(path, term, "must be an object")]
     errors: list[FieldError] = []

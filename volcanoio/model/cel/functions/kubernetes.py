@@ -370,7 +370,8 @@ def _semver(text: str, normalize: bool = False) -> Semver:
         raise EvaluationError(str(error)) from None
 
 
-def _is_semver(text: str, normalize: bool = False) -> bool:
+def is_semver(text: str, normalize: bool = False) -> bool:
+    """Return whether a text is a semantic version, with `normalize` after it is put into canonical form."""
     try:
         parse_semver(_normalized(text) if normalize else text)
     except ValueError:
@@ -385,7 +386,7 @@ SEMVERS: dict[str, Declared] = {
     "semver": Declared(
         "(string) -> kubernetes.Semver; (string, bool) -> kubernetes.Semver", taking(str, bool)(_semver)
     ),
-    "isSemver": Declared("(string) -> bool; (string, bool) -> bool", taking(str, bool)(_is_semver)),
+    "isSemver": Declared("(string) -> bool; (string, bool) -> bool", taking(str, bool)(is_semver)),
     "major": Declared("kubernetes.Semver.() -> int", _of_semver(lambda one: one.numbers[0])),
     "minor": Declared("kubernetes.Semver.() -> int", _of_semver(lambda one: one.numbers[1])),
     "patch": Declared("kubernetes.Semver.() -> int", _of_semver(lambda one: one.numbers[2])),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.registry.kinds.rules import listed
@@ -140,8 +140,3 @@ def toleration_errors(toleration: Manifest, path: str) -> list[FieldError]:
         found.append(invalid(f"{path}.value", value, text))
     effect = toleration.get("effect")
     return found + ([unsupported(f"{path}.effect", effect, EFFECTS)] if effect and effect not in EFFECTS else [])
-
-
-def set_fields(holder: Manifest, names: Sequence[str]) -> list[str]:
-    """Return those fields that have a value other than false and "", as Kubernetes shows them in messages."""
-    return [f"`{name}`" for name in names if holder.get(name)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.core import Core
@@ -13,11 +12,11 @@ from volcanoio.localcluster.apiserver.registry.kinds.devices.parts import (
     pool_errors,
     property_errors,
     repeated,
-    set_fields,
 )
 from volcanoio.localcluster.apiserver.registry.kinds.rules import IMMUTABLE, at, fill, listed, name_errors, spec_of
 from volcanoio.localcluster.apiserver.registry.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
+from volcanoio.model.cel.functions.kubernetes import is_semver
 from volcanoio.model.quantity import parse
 from volcanoio.model.validation.dns_names import qualified_rule, subdomain_rule, value_rule
 from volcanoio.model.validation.field_errors import (
@@ -28,6 +27,7 @@ from volcanoio.model.validation.field_errors import (
     too_long,
     unsupported,
 )
+from volcanoio.model.validation.placement import node_selector_term_errors
 
 _NODES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _DEVICE_NODES: Final = _NODES[:3]
@@ -36,10 +36,6 @@ _MAX_DEVICES, _MAX_ADVANCED = 128, 64
 _MAX_COUNTER_SETS, _MAX_CONSUMPTIONS, _MAX_TAINTS = 8, 2, 16
 _MAX_PROPERTIES, _MAX_VALUE = 32, 64
 _ATTRIBUTES: Final = ("bool", "int", "string", "version", "bools", "ints", "strings", "versions")
-_PART: Final = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_SEMVER = re.compile(
-    rf"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-{_PART}(\.{_PART})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?", re.ASCII
-).fullmatch
 
 
 def _default_slice(resource_slice: Manifest, core: Core) -> None:
@@ -80,15 +76,17 @@ def _node_errors(holder: Manifest, path: str, fields: tuple[str, ...]) -> list[F
         found.append(invalid(f"{path}.nodeName", name, "must be either unset or set to a non-empty string"))
     elif name and (text := subdomain_rule(name)):
         found.append(invalid(f"{path}.nodeName", name, text))
-    if selector is not None and len(listed(selector.get("nodeSelectorTerms"))) != 1:
-        where, rule = f"{path}.nodeSelector.nodeSelectorTerms", "must have exactly one node selector term"
-        found.append(invalid(where, selector.get("nodeSelectorTerms"), rule))
+    if selector is not None:
+        terms, where = listed(selector.get("nodeSelectorTerms")), f"{path}.nodeSelector.nodeSelectorTerms"
+        if len(terms) != 1:
+            found.append(invalid(where, selector.get("nodeSelectorTerms"), "must have exactly one node selector term"))
+        found += each(terms, where, node_selector_term_errors)
     found += [
         invalid(f"{path}.{field}", False, "must be either unset or set to true")
         for field in fields[2:]
         if holder.get(field) is False
     ]
-    given = set_fields(holder, fields)
+    given = [f"`{field}`" for field in fields if holder.get(field)]
     needed = f"exactly one of {', '.join(f'`{field}`' for field in fields)} is required"
     if len(fields) == len(_DEVICE_NODES):
         needed = (
@@ -134,7 +132,7 @@ def _attribute_errors(attribute: Manifest, path: str) -> list[FieldError]:
     found: list[FieldError] = []
     for field in ("string", "version"):
         value = attribute.get(field)
-        if field == "version" and value is not None and not _SEMVER(value):
+        if field == "version" and value is not None and not is_semver(value):
             found.append(invalid(f"{path}.version", value, "must be a string compatible with semver.org spec 2.0.0"))
         if value is not None and len(value) > _MAX_VALUE:
             found.append(too_long(f"{path}.{field}", _MAX_VALUE))
