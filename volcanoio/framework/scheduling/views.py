@@ -1,4 +1,4 @@
-"""What plugins read: nodes as columns, shapes, tasks, sub-jobs, jobs, queues and volume claims.
+"""What plugins read: nodes as columns, shapes, tasks, sub-jobs, jobs, queues, and claims of volumes and devices.
 
 All are read-only protocols; only the session writes. The session itself is in `sessionview`. Amounts are exact integers
 in scheduling units (`volcanoio.model.resources`).
@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.scheduling.deviceclaims import DeviceClaim
 from volcanoio.framework.scheduling.podterms import NodeCounts, PodSelector, PodTerms
 from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Affinity, Node, NodeSelectorTerm, Pod, Requirement, Toleration
@@ -78,6 +77,19 @@ class VolumesView(Protocol):
     def in_use(self, driver: str) -> NodeCounts:
         """Return how many volumes of a driver are used or attached per node; always the same object for a driver."""
         ...
+
+
+class DeviceClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim of devices that a pod names, without its own name unless it matters.
+
+    `error` is why no node is feasible at all. `key` (`namespace/name`) is "" for a claim that was made for the pod from
+    a template and is not allocated yet: pods with such claims of equal content can have the same shape. `devices` is
+    the JSON of the claim's `spec.devices`, without the parameters for drivers.
+    """
+
+    error: str = ""
+    key: str = ""
+    devices: bytes = b""
 
 
 class DeviceClaimsView(Protocol):

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.effects import PatchType
-from volcanoio.framework.scheduling.deviceclaims import DeviceClaim
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import Nodes, Shape, Task
+from volcanoio.framework.scheduling.views import DeviceClaim, Nodes, Shape, Task
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
 from volcanoio.model.dynamic_resources.objects import (

@@ -10,8 +10,7 @@ import msgspec
 
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
-from volcanoio.framework.scheduling.deviceclaims import DeviceClaim
-from volcanoio.framework.scheduling.views import Task, TaskStatus
+from volcanoio.framework.scheduling.views import DeviceClaim, Task, TaskStatus
 from volcanoio.model import kinds
 from volcanoio.model.dynamic_resources.objects import ResourceClaim
 

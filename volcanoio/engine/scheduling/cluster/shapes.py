@@ -10,9 +10,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from volcanoio.framework.scheduling.deviceclaims import DeviceClaim
 from volcanoio.framework.scheduling.podterms import PodSelector, PodTerms
-from volcanoio.framework.scheduling.views import Shape, VolumeClaim
+from volcanoio.framework.scheduling.views import DeviceClaim, Shape, VolumeClaim
 from volcanoio.model.core import Affinity, Container, Pod, PodSpec, ResourceList, Toleration
 from volcanoio.model.resources import CPU, MEMORY, PODS, pod_amounts
 
