@@ -62,5 +62,33 @@ def test_one_whose_bind_was_refused_goes_first_again() -> None:
     assert cluster.run().bind_order == ["a", "a"]
 
 
+def test_one_whose_gate_is_removed_goes_first() -> None:
+    cluster = world(node("n1", cpu="1"), agent("a", schedulingGates=[{"name": "wait"}])).run(2)
+    assert cluster.binds == {}
+    for manifest in (group("g", 1, phase="Inqueue"), *waiting("g", 1), agent("a")):
+        cluster.put(manifest)
+    assert cluster.run().bind_order == ["a"]
+
+
+def test_one_whose_bind_was_refused_twice_goes_first_after_its_back_off() -> None:
+    cluster = world(node("n1", cpu="1"), agent("a"))
+    for _ in range(2):
+        cluster.cycle()
+        cluster.echo(refuse={"a": 500})
+    cluster.now -= 0.5  # the back-off is not over
+    cluster.cycle()
+    assert cluster.bind_order == ["a", "a"]
+    for manifest in (group("g", 1, phase="Inqueue"), *waiting("g", 1)):
+        cluster.put(manifest)
+    assert cluster.run().bind_order == ["a", "a", "a"]
+
+
+def test_a_standby_forgets_those_that_another_process_has_bound_or_that_are_deleted() -> None:
+    cluster = world(node("n1"), agent("a"), agent("b"))
+    cluster.put(pod("a", cpu="1", on="n1", phase="Running", spec={"schedulerName": AGENT}))
+    cluster.remove(kinds.POD, "ns/b")
+    assert cluster.state.pods.arrived_agent_pods == set()
+
+
 def test_pods_of_other_schedulers_are_left_alone() -> None:
     assert world(node("n1"), pod("a", cpu="1", spec={"schedulerName": "other"})).run().binds == {}

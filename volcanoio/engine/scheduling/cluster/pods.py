@@ -6,7 +6,7 @@ Terminating pods count on their node until they are deleted.
 
 from typing import NamedTuple
 
-from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.nominations import Nominations
 from volcanoio.engine.scheduling.cluster.pod_fields import job_key, observed_status, single_key
@@ -39,8 +39,8 @@ class PodFold:
         self._queue_gates = queue_gates
         self._scheduler_names = scheduler_names
         self._single_pod_schedulers = single_pod_schedulers
-        self.arrived_agent_pods: list[JobInfo] = []
-        """Jobs of pods that the next cycle tries before all other work."""
+        self.arrived_agent_pods: set[str] = set()
+        """Keys of the jobs of latency-bound pods that a cycle tries before all other work."""
         self.evicting: set[str] = set()
         """Uids of pods that we evicted and whose object does not show it yet."""
         self.tasks_with_condition: dict[str, TaskInfo] = {}
@@ -63,14 +63,16 @@ class PodFold:
         if status is TaskStatus.BOUND:
             task.bind_refusals, task.retry_at, task.bind_refusal, task.last_refusal = 0, 0.0, "", ""
         could_affect = self._can_affect_decisions(task)
+        if status is not TaskStatus.PENDING:
+            self.arrived_agent_pods.discard(task.job)
         self._ledger.transition(task, status, node)
         return changed or could_affect or self._can_affect_decisions(task)
 
     def retry_agent_pod(self, task: TaskInfo) -> None:
-        """Have the next cycle try a pending pod before all other work, if it is latency-bound."""
+        """Have a pending pod tried before all other work once it is due, if it is latency-bound."""
         job = task.job_info
         if job is not None and job.is_single_pod and task.pod.spec.scheduler_name in self._single_pod_schedulers.agents:
-            self.arrived_agent_pods.append(job)
+            self.arrived_agent_pods.add(job.key)
 
     def _can_affect_decisions(self, task: TaskInfo) -> bool:
         """Return whether a change of a task can alter a decision: it is ours, uses claims, or is on a node of ours."""
@@ -84,6 +86,7 @@ class PodFold:
         if self.tasks_with_condition.get(pod.metadata.key) is task:
             del self.tasks_with_condition[pod.metadata.key]
         affects = self._can_affect_decisions(task)
+        self.arrived_agent_pods.discard(task.job)
         self._ledger.remove_task(task)
         self._queue_gates.remove(task)
         return affects

@@ -22,13 +22,15 @@ SINGLE_PODS = "single pods"
 
 
 def place_arrived_agent_pods(session: CycleSession) -> Iterator[None]:
-    """Bind the latency-bound pods that arrived since the last cycle; those that fit no node wait with the others."""
-    arrived, session.state.pods.arrived_agent_pods = session.state.pods.arrived_agent_pods, []
-    pending = session.state.ledger.pending_single_pods
-    waiting = [job for job in dict.fromkeys(arrived) if pending.get(job.key) is job]
-    for job in sorted(waiting, key=single_pod_key):
+    """Bind the latency-bound pods that were not tried yet; those that fit no node wait with the other single pods.
+
+    Gated pods, and those whose bind was refused and may not be retried yet, are left for a later cycle.
+    """
+    arrived, pending = session.state.pods.arrived_agent_pods, session.state.ledger.pending_single_pods
+    for job in sorted((pending[key] for key in arrived if key in pending), key=single_pod_key):
         task = next(iter(job.pending.values()))
         if not task.is_gated and task.retry_at <= session.now:
+            arrived.discard(job.key)
             session.tried_agent_pods.add(job.key)
             _place(session, job, task)
         yield
