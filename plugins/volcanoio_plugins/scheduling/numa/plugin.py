@@ -8,7 +8,7 @@ CPUs are assigned as the kubelet does, and stay assigned until the exporter repo
 score = weight × (100 − 100 × NUMA nodes of the pod / most NUMA nodes on any feasible node).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,13 +70,15 @@ class Wish:
 
 @dataclass(slots=True)
 class _Answers:
-    """Per row of the session's nodes: the NUMA nodes that a pod would use, 0 if it does not fit. `seen` are the CPUs
-    taken in the session that the answers include.
+    """Per row of the session's nodes: the number of NUMA nodes that a pod would use, 0 if it does not fit.
+
+    `seen` are the CPUs taken in the session that the answers include, `version` that of the table of these.
     """
 
     numa_nodes: NDArray[np.int64]
     has_policy: NDArray[np.bool_]
     seen: dict[str, int]
+    version: int
 
 
 class NumaAware:
@@ -194,26 +196,29 @@ class NumaAware:
 
     def _answers_for(self, trait: str) -> _Answers:
         """Return the answers for all nodes of the session; rows whose CPUs changed since are computed again."""
-        assert self._session is not None
-        wish = Wish.parse(trait)
-        if (answers := self._answers.get(trait)) is None:
-            names = self._session.nodes.names
-            if not self._rows:
-                self._rows = {name: row for row, name in enumerate(names)}
-            size = len(names)
-            answers = self._answers[trait] = _Answers(np.full(size, _UNKNOWN), np.ones(size, np.bool_), {})
-            if wish.policy is not None:
-                answers.has_policy[:] = False
-            for name in self._cpus.nodes:
-                self._answer(wish, answers, name)
-            answers.seen = dict(self._taken.values)
+        taken, version = self._taken.values, self._taken.version
+        if (answers := self._answers.get(trait)) is not None and answers.version == version:
             return answers
-        taken = self._taken.values
-        for name in {*answers.seen, *taken}:
-            if answers.seen.get(name, 0) != taken.get(name, 0):
-                self._answer(wish, answers, name)
-        answers.seen = dict(taken)
+        wish = Wish.parse(trait)
+        if answers is None:
+            answers = self._answers[trait] = self._new_answers(wish)
+            changed: Iterable[str] = self._cpus.nodes
+        else:
+            seen = answers.seen
+            changed = [name for name in {*seen, *taken} if seen.get(name, 0) != taken.get(name, 0)]
+        for name in changed:
+            self._answer(wish, answers, name)
+        answers.seen, answers.version = dict(taken), version
         return answers
+
+    def _new_answers(self, wish: Wish) -> _Answers:
+        """Return the answers for nodes that assign no CPUs exclusively."""
+        assert self._session is not None
+        names = self._session.nodes.names
+        if not self._rows:
+            self._rows = {name: row for row, name in enumerate(names)}
+        size = len(names)
+        return _Answers(np.full(size, _UNKNOWN), np.full(size, wish.policy is None), {}, -1)
 
     def _answer(self, wish: Wish, answers: _Answers, name: str) -> None:
         row, node = self._rows.get(name), self._cpus.nodes[name]
