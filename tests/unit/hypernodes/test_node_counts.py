@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.hypernodes.topology import Topology, child, exact, labelled, pattern
-from volcanoio.engine.hypernodes.tree import NodesByHyperNode
+from volcanoio.engine.hypernodes.nodes_by_hyper_node import NodesByHyperNode
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import LabelSelector
@@ -153,18 +153,18 @@ _CHANGES = st.one_of(
 
 
 @given(st.lists(st.tuples(_CHANGES, st.booleans()), max_size=20))
-def test_the_tree_is_the_same_however_it_came_about(changes: list[tuple[tuple[str, str, Any], bool]]) -> None:
+def test_the_nodes_are_the_same_after_any_order_of_changes(changes: list[tuple[tuple[str, str, Any], bool]]) -> None:
     """After each change, all HyperNodes whose nodes changed are among those returned."""
-    tree = NodesByHyperNode()
+    members = NodesByHyperNode()
     last: dict[tuple[str, str], Any] = {}
     nodes_of: dict[str, set[str]] = {}
     for (kind, name, value), is_resolved in changes:
         if is_resolved:  # before the change, else after it
-            nodes_of = {hyper_node: tree.nodes(hyper_node) for hyper_node in ("h1", "h2", "h3")}
-        change = tree.set_node if kind == "node" else tree.set_hyper_node
+            nodes_of = {hyper_node: members.nodes(hyper_node) for hyper_node in ("h1", "h2", "h3")}
+        change = members.set_node if kind == "node" else members.set_hyper_node
         changed = change(name, value)
         last[kind, name] = value
-        now = {hyper_node: tree.nodes(hyper_node) for hyper_node in nodes_of}
+        now = {hyper_node: members.nodes(hyper_node) for hyper_node in nodes_of}
         assert {each for each in now if now[each] != nodes_of[each]} <= changed
         nodes_of = now
     fresh = NodesByHyperNode()
@@ -172,5 +172,5 @@ def test_the_tree_is_the_same_however_it_came_about(changes: list[tuple[tuple[st
         if value is not None:
             (fresh.set_node if kind == "node" else fresh.set_hyper_node)(name, value)
     for each in ("h1", "h2", "h3"):
-        assert tree.nodes(each) == fresh.nodes(each)
-        assert bool(tree.problem(each)) == bool(fresh.problem(each))
+        assert members.nodes(each) == fresh.nodes(each)
+        assert bool(members.problem(each)) == bool(fresh.problem(each))

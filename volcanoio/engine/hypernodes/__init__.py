@@ -1,5 +1,5 @@
 """The HyperNode controller: node counts, and HyperNodes discovered from node labels and from an InfiniBand fabric.
 
-Start with `controller`; `tree` resolves members, `configuration` parses what is to be discovered, `labels` and `fabric`
-derive HyperNodes, `reconciliation` compares them with the existing ones. May import `framework` and `model`.
+Start with `controller`; `nodes_by_hyper_node` resolves members, `configuration` parses the section of the configuration
+file, `labels` and `fabric` derive HyperNodes, `reconciliation` compares them with the existing ones.
 """

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from volcanoio.engine.hypernodes import fabric, labels
+from volcanoio.engine.hypernodes.nodes_by_hyper_node import NodesByHyperNode
 from volcanoio.engine.hypernodes.reconciliation import Differences, compare, source_of
-from volcanoio.engine.hypernodes.tree import NodesByHyperNode
 from volcanoio.framework.controller import ControllerContext, Rule
 from volcanoio.framework.effects import Patch, Record, record_event
 from volcanoio.framework.events import Change, Observed
@@ -54,19 +54,19 @@ class HyperNodeController(Reconciler):
     def __init__(self, context: ControllerContext) -> None:
         """Create the controller; it has no options."""
         del context
-        self._tree = NodesByHyperNode()
+        self._nodes = NodesByHyperNode()
         self._reported: dict[str, frozenset[Report]] = {}
         """Problems that the last plan of each source reported, so that each is reported once."""
 
     def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
-        """Return all keys, those of low tiers first; the tree is built again from the cache."""
+        """Return all keys, those of low tiers first; the node sets are built again from the cache."""
         del now
-        self._tree = NodesByHyperNode()
+        self._nodes = NodesByHyperNode()
         for name, node in objects.by_key(kinds.NODE).items():
-            self._tree.set_node(name, node.metadata.labels)
+            self._nodes.set_node(name, node.metadata.labels)
         hyper_nodes = objects.all(kinds.HYPER_NODE, HyperNode)
         for each in hyper_nodes:
-            self._tree.set_hyper_node(each.metadata.name, each.spec)
+            self._nodes.set_hyper_node(each.metadata.name, each.spec)
         yield from (each.metadata.name for each in sorted(hyper_nodes, key=lambda each: each.spec.tier))
         yield from (KEY_PREFIX + source for source in (LABEL, UFM))
 
@@ -76,14 +76,14 @@ class HyperNodeController(Reconciler):
         match event.obj:
             case HyperNode() as hyper_node:
                 name = hyper_node.metadata.name
-                changed = self._tree.set_hyper_node(name, None if gone else hyper_node.spec)
+                changed = self._nodes.set_hyper_node(name, None if gone else hyper_node.spec)
                 yield from dict.fromkeys([name, *self._existing(changed, objects)])
                 if _is_changed(event):
                     sources = {source_of(each) for each in (hyper_node, event.previous) if each is not None}
                     yield from (KEY_PREFIX + source for source in sorted(sources & {LABEL, UFM}))
             case Node() as node:
                 labels_now = None if gone else node.metadata.labels
-                yield from self._existing(self._tree.set_node(node.metadata.name, labels_now), objects)
+                yield from self._existing(self._nodes.set_node(node.metadata.name, labels_now), objects)
                 if _is_relabelled(event) and _configuration(objects).enabled(LABEL) is not None:
                     yield KEY_PREFIX + LABEL
             case Fabric():
@@ -110,11 +110,11 @@ class HyperNodeController(Reconciler):
 
     def _count(self, hyper_node: HyperNode, view: ReconcileView) -> Plan:
         name = hyper_node.metadata.name
-        problem = self._tree.problem(name)
+        problem = self._nodes.problem(name)
         events: tuple[Record, ...] = ()
         if problem and problem != view.memory:
             events = (_warning(kinds.HYPER_NODE, hyper_node, "InvalidTopology", problem),)
-        count = len(self._tree.nodes(name))
+        count = len(self._nodes.nodes(name))
         if count == hyper_node.status.node_count:
             return Plan(events=events, memory=problem)
         write = Patch.of(

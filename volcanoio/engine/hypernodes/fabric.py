@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from volcanoio.engine.hypernodes.nodes_by_hyper_node import HYPER_NODE, NODE
 from volcanoio.engine.hypernodes.reconciliation import Desired, exact_member
-from volcanoio.engine.hypernodes.tree import HYPER_NODE, NODE
 
 PORTS_PATH = "/ufmRest/resources/ports"
 """Path of the list of ports."""

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from volcanoio.engine.hypernodes.nodes_by_hyper_node import HYPER_NODE, NODE, Labels, matches
 from volcanoio.engine.hypernodes.reconciliation import Desired, exact_member
-from volcanoio.engine.hypernodes.tree import HYPER_NODE, NODE, Labels, matches
 from volcanoio.model import names
 from volcanoio.model.nodes import HyperNode, TopologyType
 

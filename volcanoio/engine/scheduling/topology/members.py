@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import re2
 
-from volcanoio.engine.hypernodes.tree import NODE
+from volcanoio.engine.hypernodes.nodes_by_hyper_node import NODE
 from volcanoio.model.core import LabelSelector, Node, Requirement
 from volcanoio.model.nodes import HyperNode
 from volcanoio.model.selectors import satisfied

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.hypernodes.tree import child_names
+from volcanoio.engine.hypernodes.nodes_by_hyper_node import child_names
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.topology.members import NodeMatcher, PatternMatches

@@ -1,4 +1,4 @@
-"""`NodesByHyperNode`: which nodes belong to which HyperNodes, kept current as nodes and HyperNodes change.
+"""`NodesByHyperNode`: the nodes of each HyperNode, kept current as nodes and HyperNodes change.
 
 Members of type Node are selected by name, regular expression (RE2, as in Go, found anywhere in the name) or labels; an
 empty label selector selects nothing. Members of type HyperNode are selected by name only, as in Volcano's scheduler.
@@ -85,7 +85,7 @@ class NodesByHyperNode:
 
     `set_node` and `set_hyper_node` return the names of the HyperNodes whose nodes may have changed: those concerned and
     all above them. Names of nodes or HyperNodes that do not exist are no members. The direct nodes of a HyperNode are
-    resolved when they are first asked for, and then kept current.
+    resolved when they are first requested, and then kept current.
     """
 
     def __init__(self) -> None:
