@@ -9,23 +9,12 @@ import pytest
 from aiohttp import web
 
 from tests.scenario.cluster.harness import Cluster, cluster
+from tests.unit.hypernodes.topology import TWO_TIERS
 from tests.unit.runtime.metrics_server import server
 from volcanoio.kube.errors import ApiError
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.nodes import HyperNode
-
-LABELS = """
-networkTopologyDiscovery:
-- source: label
-  enabled: true
-  config:
-    networkTopologyTypes:
-      gpu:
-      - nodeLabel: example.com/spine
-      - nodeLabel: example.com/rack
-      - nodeLabel: kubernetes.io/hostname
-"""
 
 
 async def configure(local: Cluster, text: str) -> None:
@@ -56,7 +45,7 @@ def _value(hyper_node: HyperNode) -> str:
 
 async def test_labelled_nodes_become_hyper_nodes_that_follow_them() -> None:
     async with cluster(nodes=4) as local:
-        await configure(local, LABELS)
+        await configure(local, TWO_TIERS)
         for number, rack in enumerate(("r0", "r0", "r1", "r1")):
             await label(local, f"node-{number}", rack=rack, spine="s0")
         await trees(local, {(1, "r0"): 2, (1, "r1"): 2, (2, "s0"): 4})
@@ -92,7 +81,7 @@ async def test_a_fabric_is_listed_with_the_credentials_of_a_secret() -> None:
 
 async def test_the_discovery_is_part_of_the_configuration_file(tmp_path: Path) -> None:
     conf = tmp_path / "volcano-controller.conf"
-    conf.write_text("policies:\n- name: declared\n" + LABELS)
+    conf.write_text("policies:\n- name: declared\n" + TWO_TIERS)
     async with cluster(nodes=1, controller_conf=conf) as local:
         await label(local, "node-0", rack="r0")
         await trees(local, {(1, "r0"): 1})

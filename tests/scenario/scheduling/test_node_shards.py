@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.scenario.scheduling import preemption_clusters
 from tests.scenario.scheduling.harness import (
     Scenario,
     World,
@@ -16,25 +17,14 @@ from tests.scenario.scheduling.harness import (
     waiting,
 )
 from tests.scenario.scheduling.sharded import HARD, SOFT, ShardedCluster, shard
-from tests.scenario.scheduling.zones import LONGEST_BIND
+from tests.scenario.scheduling.zones import keep_moving
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.sharding.node_shards import DELETION_SECONDS, RELEASE_SECONDS
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
 from volcanoio.model import kinds
 
-EVICTING = """
-actions: "{actions}"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-- plugins:
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-"""
+EVICTING = preemption_clusters.CONF.replace("enqueue, allocate, backfill, preempt", "{actions}")
 TWO_FULL_NODES = (
     node("n1", cpu="1"),
     node("n2", cpu="1"),
@@ -208,7 +198,7 @@ def test_a_node_with_a_bind_in_flight_stays_in_use_until_the_bind_has_ended() ->
 @pytest.mark.parametrize(
     ("is_deleted", "delay"),
     [(False, RELEASE_SECONDS), (True, DELETION_SECONDS)],
-    ids=["given up", "its shard is deleted"],
+    ids=["released", "its shard is deleted"],
 )
 def test_a_node_of_another_shard_is_used_after_a_delay(is_deleted: bool, delay: float) -> None:
     world = World(
@@ -229,7 +219,7 @@ def test_a_node_of_another_shard_is_used_after_a_delay(is_deleted: bool, delay: 
 def test_a_node_that_joins_the_shard_wakes_a_job_that_fitted_nowhere() -> None:
     world = World(*(node("n1"), shard("volcano"), group("g", 1), *waiting("g", 1)), state=ClusterState(HARD)).run(3)
     assert world.binds == {}
-    assert world.put(shard("volcano", "n1")), "it requests a cycle"
+    assert world.put(shard("volcano", "n1")), "a cycle is requested"
     assert world.run(1).binds == {"g-0": "n1"}
 
 
@@ -248,16 +238,7 @@ def moved(seed: int, release: float) -> ShardedCluster:
     """Return a busy cluster in which nodes move between shards while binds are in flight."""
     delays = {"a": 0.0, "b": 2.0}
     shared = ShardedCluster(dict.fromkeys(delays, 3), release=release, delays=delays, slots=2, seed=seed)
-    random = shared.random
-    for number in range(40):
-        for zone in delays:
-            shared.submit(f"{zone}-{number}", zone, pods=random.randint(1, 2))
-        if not number % 3:
-            shared.place_node(random.choice(sorted(shared.zone_of)), random.choice(sorted(delays)))
-        for name in sorted(shared.bound):
-            if random.random() < 0.2:
-                shared.finish(name)
-        shared.step(flight=LONGEST_BIND)
+    keep_moving(shared, rounds=40, most_pods=2, move_every=3, end_share=0.2)
     return shared
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
-from tests.scenario.scheduling.zones import LONGEST_BIND, ZONE, SharedCluster, ZoneScheduler
+from tests.scenario.scheduling.zones import ZONE, SharedCluster, ZoneScheduler, keep_moving
 from volcanoio.engine.scheduling.cluster.scope import HANDOVER_SECONDS
 from volcanoio.framework.effects import Patch
 from volcanoio.model import kinds
@@ -37,16 +37,7 @@ def moved(seed: int, handover: float) -> SharedCluster:
     """Return a busy cluster in which nodes move between zones while binds are in flight."""
     delays = {"a": 3.0, "b": 1.0, "c": 2.0}
     shared = SharedCluster(dict.fromkeys(delays, 4), delays=delays, handover=handover, seed=seed)
-    random = shared.random
-    for number in range(60):
-        for zone in delays:
-            shared.submit(f"{zone}-{number}", zone, pods=random.randint(1, 3))
-        if not number % 4:
-            shared.place_node(random.choice(sorted(shared.zone_of)), random.choice(sorted(delays)))
-        for name in sorted(shared.bound):
-            if random.random() < 0.1:
-                shared.finish(name)
-        shared.step(flight=LONGEST_BIND)
+    keep_moving(shared, rounds=60, most_pods=3, move_every=4, end_share=0.1)
     return shared
 
 

@@ -156,3 +156,21 @@ class SharedCluster:
             self._show(
                 msgspec.structs.replace(pod, spec=spec, status=msgspec.structs.replace(pod.status, phase="Running"))
             )
+
+
+def keep_moving(shared: SharedCluster, *, rounds: int, most_pods: int, move_every: int, end_share: float) -> None:
+    """Keep a cluster busy in which nodes move between zones while binds are in flight.
+
+    In each round every zone gets a job of up to `most_pods`, and `end_share` of the bound pods end; every `move_every`
+    rounds a node moves.
+    """
+    random, zones = shared.random, list(shared.schedulers)
+    for number in range(rounds):
+        for zone in zones:
+            shared.submit(f"{zone}-{number}", zone, pods=random.randint(1, most_pods))
+        if not number % move_every:
+            shared.place_node(random.choice(sorted(shared.zone_of)), random.choice(sorted(zones)))
+        for name in sorted(shared.bound):
+            if random.random() < end_share:
+                shared.finish(name)
+        shared.step(flight=LONGEST_BIND)

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.hypernodes.topology import Topology, exact
+from tests.unit.hypernodes.topology import TWO_TIERS, Topology, exact
 from volcanoio.model import kinds
 
-TWO_TIERS = """
-networkTopologyDiscovery:
-- source: label
-  enabled: true
-  config:
-    networkTopologyTypes:
-      gpu:
-      - nodeLabel: example.com/spine
-      - nodeLabel: example.com/rack
-      - nodeLabel: kubernetes.io/hostname
-"""
 PROFILES = """
 networkTopologyDiscovery:
 - source: label

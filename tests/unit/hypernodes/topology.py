@@ -15,6 +15,18 @@ from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.nodes import CONFIGURATION_NAME, DiscoverySource, HyperNode
 
+TWO_TIERS = """
+networkTopologyDiscovery:
+- source: label
+  enabled: true
+  config:
+    networkTopologyTypes:
+      gpu:
+      - nodeLabel: example.com/spine
+      - nodeLabel: example.com/rack
+      - nodeLabel: kubernetes.io/hostname
+"""
+"""Racks below spines, discovered from node labels."""
 _LOCAL = {kind.resource: kind.type for kind in kinds.LOCAL}
 
 
