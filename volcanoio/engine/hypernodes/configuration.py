@@ -1,4 +1,4 @@
-"""The section networkTopologyDiscovery of `volcano-controller.conf`: which sources HyperNodes are discovered from.
+"""The section networkTopologyDiscovery of `volcano-controller.conf`: the sources from which HyperNodes are discovered.
 
     networkTopologyDiscovery:
     - source: label

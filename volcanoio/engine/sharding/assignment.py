@@ -1,4 +1,4 @@
-"""Which scheduler gets which node: each in turn filters, orders and cuts the nodes that those before left.
+"""Assignment of nodes to schedulers: each in turn filters, orders and cuts the nodes that earlier ones did not take.
 
 Source: Volcano pkg/controllers/sharding. Unlike there, more than 50 nodes are not divided into batches, in each of
 which a node limit would count again. `RequestsByNode` sums what pods request of each node, by which policies choose.
@@ -61,7 +61,7 @@ def _is_large(stored: Sequence[str], nodes: Sequence[str]) -> bool:
 
 
 MIRROR_POD = "kubernetes.io/config.mirror"
-"""Annotation of the copies that kubelets show of static pods."""
+"""Annotation of the API objects that kubelets create for static pods."""
 FINISHED = ("Succeeded", "Failed")
 
 

@@ -1,7 +1,7 @@
 """`ShardingController`: keeps one NodeShard per configured scheduler (Volcano: pkg/controllers/sharding).
 
 It has one key. Shards are computed again every sync period, and soon after nodes or the requests on them changed much.
-The nodes of a shard in use are the scheduler's to report; here only `spec.nodesDesired` is written.
+Only `spec.nodesDesired` is written here; each scheduler writes the status of its NodeShard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEY = "shards"
 DEBOUNCE_SECONDS = 0.2
 """Delay after a change, so that more changes are taken together."""
 LARGE_CHANGE = 0.5
-"""Change of a node's requested share of CPU or memory that is not left to the next period."""
+"""Change of a node's requested share of CPU or memory above which nodes are divided again at once."""
 
 
 class ShardingMemory(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class ShardingController(Reconciler):
         return (KEY,)
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
-        """Return the key for a change that is not left to the next period."""
+        """Return the key for a change after which nodes are divided again at once."""
         match event.object:
             case Pod():
                 node = self._requests.observe(event)
@@ -157,7 +157,7 @@ def _is_gone(event: Observed) -> bool:
 
 
 def _is_new(node: Node, event: Observed) -> bool:
-    """Return whether a node appeared or went, or policies may see it differently."""
+    """Return whether a node was added or removed, or its labels or capacity changed."""
     before = event.previous
     if _is_gone(event) or not isinstance(before, Node):
         return True

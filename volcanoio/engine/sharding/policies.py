@@ -17,7 +17,7 @@ WARMUP_LABEL = "node.volcano.sh/warmup"
 
 
 class NodeFacts(NamedTuple):
-    """What policies read of a node; `cpu` is the requested share of its capacity, 0 to 1, None without a capacity."""
+    """The fields of a node that policies read; `cpu` is the requested share of its capacity, None if that is 0."""
 
     name: str
     labels: Mapping[str, str]

@@ -22,7 +22,7 @@ STATIC = "static"
 CPU_MANAGER_POLICY, TOPOLOGY_MANAGER_POLICY = "CPUManagerPolicy", "TopologyManagerPolicy"
 """Keys of `spec.policies` of a Numatopology."""
 MOST_NUMA_NODES = 8
-"""NUMA nodes of a machine up to which the topology manager works; beyond, all of them count as one choice."""
+"""Most NUMA nodes that the topology manager supports; more are treated as one set."""
 MOST_CPUS = 4096
 """CPUs of the largest machine that is read."""
 

@@ -1,7 +1,7 @@
-"""What HyperNodes are discovered from, besides node labels: the configuration, and the ports that a UFM server lists.
+"""Sources of HyperNodes besides node labels: the configuration, and the ports that a UFM server lists.
 
-Both are published as objects of local kinds (`model.nodes`). UFM is asked at the interval of its entry,
-at once after a change of the configuration, and sooner after a failure.
+Both are published as objects of local kinds (`model.nodes`). The ports are requested at the interval of the source, at
+once after a change of the configuration, and sooner after a failure.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class NumaNode:
 
 
 def read_node(found: ApiObject | None) -> NumaNode | None:
-    """Return what a Numatopology says; None if the node assigns no CPUs, or if it cannot be read."""
+    """Return the node that a Numatopology describes; None if the node assigns no CPUs, or if it cannot be read."""
     if not isinstance(found, Numatopology):
         return None
     spec = found.spec

@@ -1,8 +1,8 @@
 """The nodes that NodeShards assign to this scheduler, when several schedulers divide a cluster (Volcano: sharding).
 
-A NodeShard lists the nodes that a scheduler shall use (`spec.nodesDesired`); the scheduler answers with those that it
-uses (`status.nodesInUse`). It may use the desired nodes that no other shard has in use, so a node changes hands only
-after the scheduler that had it has given it up. docs/sharding.md states what is guaranteed.
+A NodeShard lists the nodes that a scheduler is to use (`spec.nodesDesired`); the scheduler reports those that it uses
+(`status.nodesInUse`). It may use the desired nodes that no other shard has in use, so a node moves only after its
+previous scheduler has stopped using it. docs/sharding.md states what is guaranteed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from volcanoio.model.nodes import NodeShard, NodeShardStatus
 OUTSIDE = "node isn't in scheduler node shard"
 """Volcano's reason why a node outside the shard is infeasible in hard mode."""
 RELEASE_SECONDS = 2.0
-"""Seconds after which a node is used that another shard gave up: the watch shows its last pods by then."""
+"""Seconds until a node that another shard no longer lists may be used; the watch has shown its last pods by then."""
 DELETION_SECONDS = 12.0
-"""The same for a shard that was deleted, whose scheduler may still have binds in flight (`scope.HANDOVER_SECONDS`)."""
+"""The same after a shard was deleted, whose scheduler may still have binds in flight (`scope.HANDOVER_SECONDS`)."""
 OUTSIDE_PENALTY = 2.0**40
 """Subtracted from the score of nodes outside the shard in soft mode; larger than any sum of plugin scores."""
 
@@ -54,7 +54,7 @@ class Sharding(msgspec.Struct, frozen=True):
 
 
 class NodeShards:
-    """All NodeShards, and which nodes are this scheduler's by them.
+    """All NodeShards, and the nodes that this scheduler may use according to them.
 
     Events only record what has changed; `refresh` applies it between two cycles.
     """
@@ -62,13 +62,13 @@ class NodeShards:
     def __init__(self, sharding: Sharding, ledger: Ledger) -> None:
         self.sharding = sharding
         self.usable: frozenset[str] = frozenset()
-        """Names of the nodes of the shard that may be used: desired, and given up by all other shards."""
+        """Names of the nodes that may be used: desired by the own shard, and released by all others."""
         self.draining: set[str] = set()
         """Nodes that left `usable` while binds to them are in flight; they stay in use until those have ended."""
         self._ledger = ledger
         self._shards: dict[str, NodeShard] = {}
         self._free_at: dict[str, float] = {}
-        """When nodes that other shards gave up may be used (epoch seconds)."""
+        """When nodes that other shards released may be used (epoch seconds)."""
         self._is_outdated = self._is_status_outdated = True
         self._inside: NDArray[np.bool_] = np.zeros(0, np.bool_)
         """Whether each row is in `usable`, as of `_clock` of the columns."""
@@ -101,7 +101,7 @@ class NodeShards:
         return changed
 
     def _release(self, nodes: Iterable[str], at: float) -> None:
-        """Set when nodes that another shard gave up may be used."""
+        """Set when nodes that another shard no longer lists may be used."""
         self._free_at.update(dict.fromkeys(nodes, at))
 
     def refresh(self, now: float) -> bool:
