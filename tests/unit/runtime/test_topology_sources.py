@@ -81,7 +81,13 @@ class Sources:
         self.changed = anyio.Event()
 
     def objects(self, kind: Kind) -> list[Any]:
-        return [each.object for each in self.events if isinstance(each, Observed) and each.resource == kind.resource]
+        return [each.object for each in self._changes(kind) if each.change is not Change.GONE]
+
+    def gone(self, kind: Kind) -> list[Any]:
+        return [each.object for each in self._changes(kind) if each.change is Change.GONE]
+
+    def _changes(self, kind: Kind) -> list[Observed]:
+        return [each for each in self.events if isinstance(each, Observed) and each.resource == kind.resource]
 
     async def fabrics(self, count: int) -> list[Fabric]:
         """Return what was listed, once it was listed so often."""
@@ -165,6 +171,22 @@ async def test_a_change_of_the_configuration_asks_at_once() -> None:
         made.sources.configure((ufm(address, enabled=False),))
         await made.clock.advance(600)
         assert len(made.objects(kinds.FABRIC)) == 3
+
+
+async def test_the_fabric_of_a_server_is_removed_when_that_is_no_longer_a_source() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response([PORT])
+
+    async with server(answer) as address, running(ufm(address)) as made:
+        (first,) = await made.fabrics(1)
+        made.sources.configure((ufm(address, enabled=False),))
+        assert made.gone(kinds.FABRIC) == [first]
+        made.sources.configure((ufm(address),))
+        await made.fabrics(2)
+        made.sources.configure((ufm(address, interval=5.0),))
+        assert made.gone(kinds.FABRIC) == [first]
+        made.sources.configure((ufm("http://127.0.0.1:1"),))
+        assert len(made.gone(kinds.FABRIC)) == 2
 
 
 async def _not_found(_: web.Request) -> web.Response:

@@ -63,6 +63,8 @@ class TopologySources:
         self._probe = probe
         self._sources: tuple[DiscoverySource, ...] = ()
         self._published: dict[str, ApiObject] = {}
+        self._listed_from = ""
+        """The endpoint that sent the published fabric."""
         self._version = 0
         self._changed = anyio.Event()
         self._is_running = False
@@ -75,6 +77,7 @@ class TopologySources:
             return
         self._sources = sources
         if self._is_running:
+            self._withdraw_fabric()
             self._publish_configuration()
             self._changed.set()
 
@@ -87,7 +90,7 @@ class TopologySources:
                 self._publish(Synced(resource=kind.resource))
             while True:
                 self._changed = anyio.Event()
-                source = next((each for each in self._sources if each.source == UFM and each.enabled), None)
+                source = self._ufm()
                 async with anyio.create_task_group() as tasks:
                     if source is not None:
                         tasks.start_soon(self._follow, source)
@@ -95,6 +98,15 @@ class TopologySources:
                     tasks.cancel_scope.cancel()
         finally:
             self._is_running = False
+
+    def _ufm(self) -> DiscoverySource | None:
+        return next((each for each in self._sources if each.source == UFM and each.enabled), None)
+
+    def _withdraw_fabric(self) -> None:
+        """Remove the fabric of a server that is no longer a source: no HyperNodes may follow from it later."""
+        source, name = self._ufm(), f"{kinds.FABRIC.resource}/{UFM}"
+        if (source is None or source.endpoint != self._listed_from) and (last := self._published.pop(name, None)):
+            self._publish(Observed(resource=kinds.FABRIC.resource, change=Change.GONE, object=last, previous=last))
 
     def _publish_configuration(self) -> None:
         enabled = [each.source for each in self._sources if each.enabled]
@@ -127,6 +139,7 @@ class TopologySources:
                 failures, wait = 0, source.interval
                 self._probe.count(REQUESTS, source=source.source, result="listed")
                 self._version += 1
+                self._listed_from = source.endpoint
                 self._publish_object(kinds.FABRIC, fabric_object(source.source, links, self._version))
             await self._clock.idle(wait)
 
