@@ -55,12 +55,12 @@ def discover(
     found: list[Desired] = []
     kept: set[str] = set()
     names_of = _existing_names(existing)
-    selected = _selected_twice(types, nodes)
-    problems = list(selected.values())
-    claimed = {name for name, labels in nodes.items() if _profiles_of(types, labels)}
+    profiles = {name: _profiles_of(types, labels) for name, labels in nodes.items()}
+    problems = _selected_twice(profiles)
+    contested = {profile for named in profiles.values() if len(named) > 1 for profile in named}
     for type_ in types:
-        domains = _domains(type_, nodes, claimed)
-        if type_.selector is not None and any(_is_selected(type_, nodes[name]) for name in selected):
+        domains = _domains(type_, nodes, profiles)
+        if type_.name in contested:
             kept.add(type_.name)
         elif domains.problems:
             kept.add(type_.name)
@@ -93,33 +93,31 @@ def _existing_names(existing: Iterable[HyperNode]) -> dict[tuple[str, str, str],
     return found
 
 
-def _is_selected(type_: TopologyType, labels: Labels) -> bool:
-    return type_.selector is not None and matches(type_.selector.requirements, labels)
-
-
 def _profiles_of(types: Iterable[TopologyType], labels: Labels) -> list[str]:
-    return [each.name for each in types if _is_selected(each, labels)]
+    """Return the names of the types whose selector selects a node."""
+    selecting = ((each.name, each.selector) for each in types)
+    return [name for name, selector in selecting if selector is not None and matches(selector.requirements, labels)]
 
 
-def _selected_twice(types: Sequence[TopologyType], nodes: Mapping[str, Labels]) -> dict[str, NodeProblem]:
+def _selected_twice(profiles: Mapping[str, Sequence[str]]) -> list[NodeProblem]:
     """Return a problem for each node that several profiles select."""
-    found: dict[str, NodeProblem] = {}
-    for name in sorted(nodes):
-        if len(profiles := _profiles_of(types, nodes[name])) > 1:
-            text = f"the nodeSelectors of {' and '.join(profiles)} select it; a node can be in one topology type only"
-            found[name] = NodeProblem(name, f"{text}: change its labels or a nodeSelector")
+    found: list[NodeProblem] = []
+    for node, named in sorted(profiles.items()):
+        if len(named) > 1:
+            text = f"the nodeSelectors of {' and '.join(named)} select it; a node can be in one topology type only"
+            found.append(NodeProblem(node, f"{text}: change its labels or a nodeSelector"))
     return found
 
 
-def _domains(type_: TopologyType, nodes: Mapping[str, Labels], claimed: set[str]) -> _Domains:
-    """Sort nodes into domains. Types without selector take nodes that no profile claims."""
+def _domains(type_: TopologyType, nodes: Mapping[str, Labels], profiles: Mapping[str, Sequence[str]]) -> _Domains:
+    """Sort nodes into domains. Types without selector take nodes that no profile selects."""
     domains = _Domains()
     for name in sorted(nodes):
         labels = nodes[name]
         if type_.selector is None:
-            if name in claimed or not labels.get(type_.levels[0].label):
+            if profiles[name] or not labels.get(type_.levels[0].label):
                 continue
-        elif not _is_selected(type_, labels):
+        elif type_.name not in profiles[name]:
             continue
         elif missing := [level.label for level in type_.levels if not labels.get(level.label)]:
             text = f"topology type {type_.name} selects it, but it has no label {missing[0]}; add the label"
