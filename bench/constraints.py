@@ -20,7 +20,6 @@ import msgspec
 from bench.checker import check
 from bench.engine import default_profile, load, report, schedule
 from bench.workload import SHAPES, Workload
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.model.core import (
     Affinity,
@@ -39,6 +38,7 @@ from volcanoio.model.core import (
     Toleration,
     TopologySpreadConstraint,
 )
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.scheduler.scheduler import BUDGET
 
 ZONES = 10

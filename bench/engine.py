@@ -19,7 +19,6 @@ from typing import Any
 from bench.checker import Report, check
 from bench.machine import machine, peak_memory
 from bench.workload import SHAPES, Workload
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
 from volcanoio.engine.scheduling.config.configuration import default_configuration
 from volcanoio.engine.scheduling.config.profile import WATCHABLE, Profile
@@ -31,6 +30,7 @@ from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.kube.clock import WallClock
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.registry import discover
 from volcanoio.runtime.scheduler.cycle_timing import TimeBudget
 from volcanoio.runtime.scheduler.scheduler import BUDGET

@@ -29,10 +29,10 @@ from bench.machine import machine, peak_memory, software
 from bench.platform import day
 from bench.statistics import percentile
 from volcanoio.cli.offline.replaying import PROCESSES
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.journals.redacting import JournalRedaction
 from volcanoio.compose.journals.states import INDEX, PastStates
 from volcanoio.compose.journals.timeline import journal_timeline
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.registry import discover
 
 PART = 10_000

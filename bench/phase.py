@@ -18,9 +18,9 @@ from typing import Any
 from bench.machine import peak_memory
 from bench.users import Load, use
 from bench.writes import CountedRequests
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 
 NODE = "cpu=16,memory=64Gi,pods=110"
 NODE_CORES = 16

@@ -25,10 +25,10 @@ from bench.day.uncounted import binding_tasks_not_counted
 from bench.machine import machine, peak_memory, software
 from bench.statistics import percentile
 from bench.writes import CountedRequests
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.model import kinds
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 
 LAG = 1.0
 """Seconds after which a kubelet sees a change, and for which it still counts a pod that has ended."""

@@ -34,7 +34,6 @@ from bench.real import NODE, install, until_ready
 from bench.realplane.processes import HARNESS, hollow_nodes, plane, process_cpu_seconds
 from bench.statistics import percentile
 from tests.realcluster.binaries import VERSION
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.kube import kubeconfig
@@ -44,6 +43,7 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.names import GROUP_NAME, GROUP_SCHEDULER
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 
 ZONE = "zone"
 QUEUE: Manifest = {"apiVersion": kinds.QUEUE.api_version, "kind": "Queue", "spec": {"weight": 1}}

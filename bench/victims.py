@@ -22,7 +22,6 @@ from typing import Any
 from bench.engine import observed
 from bench.machine import machine
 from bench.workload import NODE_TYPES, TYPE_OF_TEN
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.configuration import parse
 from volcanoio.engine.scheduling.config.profile import Profile
@@ -45,6 +44,7 @@ from volcanoio.model.core import (
     ResourceRequirements,
 )
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec, QueueStatus
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.registry import discover
 
 CONF = """

@@ -22,7 +22,6 @@ from bench.scheduling.starting import Lists
 from bench.statistics import percentile
 from bench.users import NAMESPACE
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import install_crds
 from volcanoio.kube.clock import WallClock
 from volcanoio.kube.errors import check
@@ -31,6 +30,7 @@ from volcanoio.localcluster.apiserver.apimachinery.objects import Ref, Stored
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.model import kinds
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.registry import discover
 
 QUIET = 0.3

@@ -18,7 +18,6 @@ from bench.machine import peak_memory
 from bench.users import NAMESPACE, job_manifest, submit, watching
 from bench.writes import CountedRequests
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.kube.client import Client
@@ -26,6 +25,7 @@ from volcanoio.kube.clock import WallClock
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import from_file
 from volcanoio.model import kinds
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.registry import discover
 
 SIZE = 10

@@ -27,7 +27,11 @@ def first_of(*names: str) -> Any:
 
 async def run(component: str, kubeconfig: Path) -> None:
     """Run one component with its default settings until cancelled."""
-    first_of("volcanoio.compose.gc_tuning:tune_garbage_collector", "volcanoio.compose.collector:collect_rarely")()
+    first_of(
+        "volcanoio.runtime.garbage_collection:tune_garbage_collector",
+        "volcanoio.compose.gc_tuning:tune_garbage_collector",
+        "volcanoio.compose.collector:collect_rarely",
+    )()
     discover = first_of("volcanoio.runtime.loading.registry:discover", "volcanoio.runtime.loading:discover")
     from_file = first_of("volcanoio.kube.kubeconfig:from_file", "volcanoio.kube.config:from_file")
     http = first_of("volcanoio.kube.http_transport:HttpTransport", "volcanoio.kube.http:HttpTransport")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from bench.engine import default_profile, load, observed
 from bench.workload import Workload
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
 from volcanoio.engine.scheduling.config.profile import WATCHABLE, Profile
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
@@ -18,6 +17,7 @@ from volcanoio.framework.events import Synced
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 
 LATE = 10**9
 """A sequence number above those of all folded events."""

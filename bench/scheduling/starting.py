@@ -18,7 +18,6 @@ import msgspec
 from bench.machine import peak_memory
 from bench.workload import Workload
 from volcanoio.bus.event_bus import EventBus
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
@@ -26,6 +25,7 @@ from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.transport import RequestOptions, Response
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.registry import discover
 from volcanoio.runtime.metrics import PrometheusProbe
 from volcanoio.runtime.scheduler.dispatcher import Writers

@@ -21,7 +21,6 @@ from volcanoio.cli.componentflags import SchedulerFlags, set_up_logs
 from volcanoio.cli.connection import connected, found_connection, reporting_api_errors
 from volcanoio.cli.offline.state_source import text_of
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, runnable_command, sole_error
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.hollow import HollowOptions, MissingPermissionsError, check_permissions, hollow_fleet
 from volcanoio.compose.live.reading import configuration_at, installed_configuration
 from volcanoio.compose.local import LocalCluster
@@ -36,6 +35,7 @@ from volcanoio.kube.transport import Transport
 from volcanoio.model.documents import read_text
 from volcanoio.runtime import logs
 from volcanoio.runtime.endpoints import EndpointError, Health, serving
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey
 from volcanoio.web.app import LOOPBACK, Address, PageError, PageOptions, serving_page
 from volcanoio.web.viewers import Viewers

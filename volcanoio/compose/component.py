@@ -19,7 +19,6 @@ from typing import Protocol, runtime_checkable
 import anyio
 import structlog
 
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import ConfigError, Connection, load
@@ -27,6 +26,7 @@ from volcanoio.kube.leader_election import LeaderElector, Leadership, LeaseSetti
 from volcanoio.kube.transport import RateLimitedTransport, Transport, TransportError
 from volcanoio.runtime.api_metrics import CountingTransport
 from volcanoio.runtime.endpoints import Handler, Health, Profiles, TlsFiles, metrics_handler, serving
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.metrics import SERIES_LIMIT, PrometheusProbe
 from volcanoio.runtime.scheduler import answers
 from volcanoio.runtime.scheduler.answers import Reply

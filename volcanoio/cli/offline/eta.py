@@ -13,12 +13,12 @@ from volcanoio.cli.offline.history import find_history, span
 from volcanoio.cli.offline.state_source import command_errors, read_source
 from volcanoio.cli.terminal import ExitCode, UsageError
 from volcanoio.compose.eta import HISTORY_SECONDS, MOST_JOBS, Eta, estimate
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.engine.accounting.finished_jobs import FinishedJob
 from volcanoio.engine.scheduling.diagnosis.answers import UnknownTargetError
 from volcanoio.framework.arguments import pluralize
 from volcanoio.model.times import rfc3339
 from volcanoio.runtime.accounting.history_store import HistoryError, Selection, read_history
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 
 
 def run_eta(*, target: str, namespace: str, files: Sequence[Path], conf: Path | None, **given: Any) -> int:

@@ -9,10 +9,10 @@ from volcanoio.bus.journal import SUFFIX, JournalError
 from volcanoio.cli.offline.replaying import PROCESSES, replay_all
 from volcanoio.cli.offline.state_source import write_file
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.journals.redacting import JournalRedaction, redact_state
 from volcanoio.framework.arguments import pluralize
 from volcanoio.model.manifests import ManifestError, read_manifests
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 
 
 def run_redact(*, source: Path, target: Path, keep: Sequence[str], check: bool) -> int:

@@ -15,12 +15,12 @@ from volcanoio.bus.journal import Difference, JournalError
 from volcanoio.bus.records import Codec, Decided
 from volcanoio.cli.offline.state_source import text_of
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.journals.comparison import Comparison, compare_configuration
 from volcanoio.compose.journals.replay import ReplayReport, replay_controllers, replay_scheduler
 from volcanoio.compose.journals.shrinking import ShrinkError, shrink
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.framework.arguments import pluralize
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, Registry, discover
 

@@ -13,7 +13,6 @@ import msgspec
 
 from volcanoio.cli.offline.state_source import command_errors, live_state, option_text, read_source, text_of
 from volcanoio.cli.terminal import ExitCode, UsageError, fitted_columns
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.whatif import Changes, missing_pods, run_times, submit
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.engine.scheduling.offline.until import Goal, Progress
@@ -21,6 +20,7 @@ from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
 from volcanoio.model.batch import Job
 from volcanoio.model.times import positive_duration, rfc3339
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 
 T = TypeVar("T")
 

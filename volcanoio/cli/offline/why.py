@@ -14,7 +14,6 @@ from volcanoio.bus.journal import JournalError
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.offline.state_source import asking, command_errors, read_source, unavailable
 from volcanoio.cli.terminal import CommandError, ExitCode, UsageError, fitted_columns
-from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.journals.replay import replayed_evictions
 from volcanoio.compose.live.conditions import evictions_by_events, job_without_group, waiting_by_conditions
 from volcanoio.compose.live.reading import jobs_of
@@ -34,6 +33,7 @@ from volcanoio.engine.scheduling.offline.remedies import RemedyKind
 from volcanoio.framework.arguments import pluralize
 from volcanoio.kube.client import Client
 from volcanoio.model.times import rfc3339
+from volcanoio.runtime.garbage_collection import tune_garbage_collector
 from volcanoio.runtime.loading.mounted_files import MountError
 from volcanoio.runtime.loading.registry import PluginError, discover
 
