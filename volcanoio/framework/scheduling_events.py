@@ -82,6 +82,18 @@ class CycleOpened(Event, frozen=True, kw_only=True):
     answering: bool = False
 
 
+class ArrivalsFolded(Event, frozen=True, kw_only=True):
+    """Latency-bound pods were folded within a cycle, before older events, and are placed at once.
+
+    `boundary` is the number of the gang boundary (from 1), 0 before the first action. `arrivals` are the seqs of their
+    first events.
+    """
+
+    cycle: int
+    boundary: int
+    arrivals: tuple[int, ...]
+
+
 class Decided(Event, frozen=True, kw_only=True):
     """Decisions of a cycle since its last such event; they are being sent. A replay is compared with it."""
 
@@ -131,6 +143,7 @@ SchedulerEvent: TypeAlias = (
     | EffectSucceeded
     | EffectFailed
     | CycleOpened
+    | ArrivalsFolded
     | Decided
     | CycleClosed
     | ConfigurationChanged

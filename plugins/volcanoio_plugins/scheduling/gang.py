@@ -127,7 +127,7 @@ class Gang:
         changed, self._changed = self._changed, set()
         for number, key in enumerate(list(missing), 1):
             if key not in jobs:
-                del missing[key]
+                missing.pop(key, None)
                 changed.add(key)
             if not number % SCAN_BATCH:
                 yield

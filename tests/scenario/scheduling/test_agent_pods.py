@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from tests.scenario.scheduling.harness import World, group, node, pod, running, waiting
+from tests.scenario.scheduling.harness import World, decoded, group, labelled, node, pod, running, waiting
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.offline.replay import CutAt
+from volcanoio.engine.scheduling.session.cycle import run_cycle
+from volcanoio.framework.events import Change, Observed
 from volcanoio.framework.scheduling_effects import BindBatch
+from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.core import Pod
 
 AGENT = "agent-scheduler"
 OPTIONS = StateOptions(agent_schedulers=frozenset({AGENT}))
@@ -41,6 +45,48 @@ def test_a_cycle_that_is_cut_at_its_first_boundary_has_bound_them() -> None:
     cluster = world(node("n1"), *gangs, agent("a"))
     cluster.cycle(budget=CutAt(1))
     assert cluster.bind_order[:1] == ["a"]
+
+
+def arriving(cluster: World, *manifests: Manifest, cut: int = 0) -> CutAt:
+    """A budget that ends at a gang boundary; pods are published at the second one."""
+
+    def arrivals(boundary: int) -> list[Observed]:
+        pods = [cast("Pod", decoded(manifest)) for manifest in manifests] if boundary == 2 else []
+        assert all(cluster.state.pods.can_join_cycle(each) for each in pods)
+        return [Observed(resource=kinds.POD.resource, change=Change.APPEARED, object=each) for each in pods]
+
+    return CutAt(cut, arrivals)
+
+
+def three_gangs() -> list[Manifest]:
+    return [each for at in range(3) for each in (group(f"g{at}", 1, phase="Inqueue"), *waiting(f"g{at}", 1))]
+
+
+def test_one_that_arrives_during_a_cycle_is_bound_between_two_gangs_and_sent_at_the_next_step() -> None:
+    cluster = world(node("n1"), *three_gangs())
+    opening = CycleOpened(cycle=1, upto=0, seed=1, at=cluster.now)
+    cycle = run_cycle(cluster.state, cluster.profile, opening, budget=arriving(cluster, agent("a")))
+    sent = [
+        [bind.name for each in point.decisions if isinstance(each, BindBatch) for bind in each.binds] for point in cycle
+    ]
+    assert [names for names in sent if names] == [["g0-0", "a"], ["g1-0", "g2-0"]]
+
+
+def test_one_that_arrives_during_a_cycle_and_fits_nowhere_is_no_failure_of_the_action() -> None:
+    cluster = world(node("n1"), *three_gangs())
+    cluster.cycle(budget=arriving(cluster, agent("a", cpu="99"), cut=3))
+    assert (sorted(cluster.binds), cluster.state.failed_attempts["allocate"]) == (["g0-0", "g1-0"], set())
+
+
+def test_one_that_arrives_during_a_cycle_keeps_away_from_pods_that_repel_it() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    alone = pod("alone", "old", on="n2", phase="Running", cpu="1", spec={"affinity": affinity})
+    nodes = [labelled(node(name, cpu=cpu), zone=name) for name, cpu in (("n1", "64"), ("n2", "8"))]
+    for labels, where in (({}, "n2"), ({"app": "a"}, "n1")):
+        cluster = world(*nodes, group("old", 1, phase="Running"), alone, *three_gangs())
+        cluster.cycle(budget=arriving(cluster, labelled(agent("a"), **labels)))
+        assert cluster.binds["a"] == where
 
 
 def test_one_without_room_waits_with_a_reason_and_is_bound_when_room_is_freed() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pods, priority_class
 from volcanoio.engine.scheduling.offline.replay import CutAt
+from volcanoio.engine.scheduling.session.context import Budget
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds
@@ -37,7 +38,7 @@ tiers:
 """The verdict of sla depends on the time, so that enqueue asks about each job in each cycle."""
 
 
-class AfterJobs:
+class AfterJobs(Budget):
     """A budget that ends after `jobs` jobs."""
 
     def __init__(self, jobs: int) -> None:

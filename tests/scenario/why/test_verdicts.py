@@ -5,9 +5,10 @@ from __future__ import annotations
 from tests.scenario.scheduling.harness import World, group, node, pods, running
 from tests.scenario.why.cases import ALLOCATE
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, diagnose
+from volcanoio.engine.scheduling.session.context import Budget
 
 
-class Spent:
+class Spent(Budget):
     """A time budget that is used up at the first look."""
 
     def check(self) -> bool:

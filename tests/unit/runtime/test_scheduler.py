@@ -23,7 +23,7 @@ from volcanoio.engine.scheduling.offline.replay import ReplayedCycle, replay
 from volcanoio.framework.events import Event, Observed
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest
-from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
+from volcanoio.framework.scheduling_events import ArrivalsFolded, ConfigurationChanged, CycleOpened, Decided
 from volcanoio.kube.client import Client
 from volcanoio.kube.transport import NotSent, Response
 from volcanoio.model import kinds
@@ -148,27 +148,48 @@ async def test_a_cycle_over_its_budget_closes_between_jobs_and_the_next_opens_at
     assert_same(rig.events)
 
 
-async def test_a_latency_bound_pod_cuts_the_open_cycle_and_goes_first_in_the_next() -> None:
-    agents = StateOptions(agent_schedulers=frozenset({"agent-scheduler"}))
-    rig = Rig(clock=SteppingClock(), budget=1000.0, state=ClusterState(agents))
-    arrival = pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler"})
+AGENTS = StateOptions(agent_schedulers=frozenset({"agent-scheduler"}))
+
+
+async def with_arrival(arrival: Manifest, *, nodes: int = 1) -> Rig:
+    """Run a scheduler on six gangs; some nodes, then a latency-bound pod, arrive once the first cycle has opened."""
+    rig = Rig(clock=SteppingClock(), budget=1000.0, state=ClusterState(AGENTS))
 
     def arrive(batch: Batch) -> None:
         if any(isinstance(event, CycleOpened) for event in batch) and len(rig.opened) == 1:
-            rig.put(arrival)
+            rig.put(*(node(f"late-{number}") for number in range(nodes)), arrival)
 
     rig.bus.subscribe(arrive)
     gangs = [item for number in range(6) for item in gang(f"g{number}", 1)]
     async with rig.running(*CLUSTER, *gangs):
         for _ in gangs:
             await run_until_idle()
-    first = rig.closed[0]
-    assert (first.where, first.boundaries) != ("", 0)
-    names = [bind.name for decided in rig.of(Decided) for bind in binds_of(decided) if decided.cycle == 2]
-    assert names[0] == "agent"
-    assert len(rig.batches) == 7
-    replays = list(replay(rig.events, ClusterState(agents), lambda _: profile()))
+    replays = list(replay(rig.events, ClusterState(AGENTS), lambda _: profile()))
     assert [cycle.cycle for cycle in replays if not cycle.is_same] == []
+    assert len(rig.batches) == 7
+    return rig
+
+
+def bound_in(rig: Rig, cycle: int) -> list[str]:
+    return [bind.name for decided in rig.of(Decided) for bind in binds_of(decided) if decided.cycle == cycle]
+
+
+async def test_a_latency_bound_pod_joins_the_open_cycle_before_older_events() -> None:
+    rig = await with_arrival(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler"}))
+    assert bound_in(rig, 1)[0] == "agent"
+    assert (rig.closed[0].where, rig.opened[0].upto < rig.of(ArrivalsFolded)[0].arrivals[0]) == ("", True)
+
+
+async def test_one_with_terms_about_other_pods_cuts_the_open_cycle_and_goes_first_in_the_next() -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    rig = await with_arrival(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler", "affinity": affinity}))
+    assert (rig.closed[0].where != "", bound_in(rig, 2)[0]) == (True, "agent")
+
+
+async def test_a_cycle_ends_soon_when_many_events_wait_and_latency_bound_pods_may_arrive() -> None:
+    rig = await with_arrival(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler"}), nodes=200)
+    assert (rig.closed[0].where != "", bound_in(rig, 1)[0]) == (True, "agent")
 
 
 def binds_of(decided: Decided) -> list[BindRequest]:

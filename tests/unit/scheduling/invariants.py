@@ -47,7 +47,8 @@ def check(state: ClusterState) -> None:
             if task.status in ALLOCATED_STATUSES:
                 add(held, task.shape.requests)
         assert job.allocated == held
-        assert (job.key in ledger.pending_jobs) == bool(job.pending)
+        table = ledger.pending_single_pods if job.is_single_pod else ledger.pending_jobs
+        assert (job.key in table) == bool(job.pending)
         check_sub_jobs(job)
     for queue in ledger.queues.values():
         members = [ledger.jobs[key] for key in queue.jobs_by_key]

@@ -98,17 +98,17 @@ class _Comparing:
             elif profile is not None:
                 fold(state, unfolded, item.opening.upto)
                 if item.closing is not None:
-                    self._cycle(state, profile, item)
+                    self._cycle(state, profile, item, unfolded)
                 else:  # the scheduler still ran, or was killed: decisions are missing
                     assume_decisions(state, item.recorded)
 
-    def _cycle(self, state: ClusterState, profile: Profile, cycle: ReplayedCycle) -> None:
+    def _cycle(self, state: ClusterState, profile: Profile, cycle: ReplayedCycle, unfolded: deque[Any]) -> None:
         state.require_resources(profile.watches)
         for resource in state.missing:  # the recorded configuration did not read it
             self._unseen.add(resource)
             state.fold(Synced(resource=resource))
         nominated = set(state.nominations.by_task)
-        cycle.decided, cycle.fault = decide(state, profile, cycle.opening, cycle.closing)
+        cycle.decided, cycle.fault = decide(state, profile, cycle, unfolded)
         self._count(state, cycle.recorded, 0)
         self._count(state, cycle.decided, 2)
         self._result.cycles += 1

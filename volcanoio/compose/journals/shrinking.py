@@ -33,6 +33,7 @@ from volcanoio.framework.events import (
 )
 from volcanoio.framework.scheduling_effects import BindBatch, Evict, SchedulerEffect
 from volcanoio.framework.scheduling_events import (
+    ArrivalsFolded,
     BindOutcome,
     ConfigurationChanged,
     CycleClosed,
@@ -47,6 +48,8 @@ from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.controllers.controller_host import CONTROLLER_EVENTS
 from volcanoio.runtime.loading.registry import Registry
 
+PARTS_OF_CYCLE = (CycleOpened, ArrivalsFolded, CycleClosed)
+"""Events that are left out together, by cycle."""
 MAX_TRIALS = 600
 """Replays of one reduction."""
 MOST_OBJECTS = 20
@@ -168,13 +171,13 @@ class _Scheduler:
     def is_fixed(self, event: Event, failure: Failure) -> bool:
         """Return whether an event must stay whatever is reduced."""
         number = int(failure.decision.rpartition(" ")[2])
-        if isinstance(event, CycleOpened | CycleClosed):
+        if isinstance(event, PARTS_OF_CYCLE):
             return event.cycle == number
         return isinstance(event, Synced | ConfigurationChanged)
 
     def bounds(self, event: Event) -> str:
         """Return which events are left out together with this one."""
-        return f"cycle {event.cycle}" if isinstance(event, CycleOpened | CycleClosed) else ""
+        return f"cycle {event.cycle}" if isinstance(event, PARTS_OF_CYCLE) else ""
 
     def last(self, run: Run, failure: Failure) -> int:
         """Return the seq of the last event that matters."""
@@ -277,6 +280,8 @@ class _Numbers:
         changes: dict[str, Any] = {"seq": self._count, "cause": self._new.get(event.cause, 0)}
         if isinstance(event, CycleOpened):
             changes["upto"] = self.of(event.upto)
+        elif isinstance(event, ArrivalsFolded):
+            changes["arrivals"] = tuple(self._new[seq] for seq in event.arrivals if seq in self._new)
         return EventRecord(event=replace(event, **changes))
 
 

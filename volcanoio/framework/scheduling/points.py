@@ -99,7 +99,7 @@ class Reports(Protocol):
     def report(self, probe: Probe) -> Checkpoints | None:
         """Report values; called after a session has closed, at most once a schedule period.
 
-        May be a generator if there is much to report, as `Opens.open`.
+        May be a generator if there is much to report, as `Opens.open`; cycles may run between its steps.
         """
         ...
 

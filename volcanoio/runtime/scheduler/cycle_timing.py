@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from math import inf
 
+from volcanoio.engine.scheduling.session.context import Budget
+from volcanoio.framework.events import Observed
 from volcanoio.kube.clock import Clock
 
 
@@ -60,16 +63,19 @@ with 10,000 nodes.
 """
 
 
-class TimeBudget:
+class TimeBudget(Budget):
     """Time limit for the gangs of a cycle. At least one gang is always tried, so that every cycle makes progress.
 
     Time counts from the first gang boundary, and at most a fifth of the budget between two boundaries: otherwise
     one-time work of an action (sorting a backlog of 100,000 jobs) would leave no time for its gangs. `cut_boundary` is
     the boundary (counted from 1) at which the time was up, 0 before that. After `hurry` it is up `SHORTEST_CYCLE`
-    seconds after the first boundary.
+    seconds after the first boundary. `arrivals` returns what joins the cycle at a boundary.
     """
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
+    def __init__(
+        self, clock: Clock, seconds: float, arrivals: Callable[[int], Iterable[Observed]] = lambda _boundary: ()
+    ) -> None:
+        self._arrivals = arrivals
         self._clock = clock
         self._remaining = seconds * clock.rate
         self._max_share = self._remaining / 5
@@ -80,7 +86,7 @@ class TimeBudget:
         self.cut_boundary = 0
 
     def hurry(self) -> None:
-        """End the cycle soon: a latency-bound pod waits for the next one."""
+        """End the cycle soon: latency-bound pods wait for the next one, or events to be folded."""
         self._hurried = True
 
     def check(self) -> bool:
@@ -96,3 +102,7 @@ class TimeBudget:
                 self.cut_boundary = self._checks
         self._last = now
         return bool(self.cut_boundary)
+
+    def arrivals(self, boundary: int) -> Iterable[Observed]:
+        """Return what joins the cycle at a boundary."""
+        return self._arrivals(boundary)

@@ -32,7 +32,14 @@ from volcanoio.framework.events import Change, Event, Observed, Synced
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling.points import Reports
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, SchedulerEffect
-from volcanoio.framework.scheduling_events import BindDone, BindRefused, CycleClosed, CycleOpened, Decided
+from volcanoio.framework.scheduling_events import (
+    ArrivalsFolded,
+    BindDone,
+    BindRefused,
+    CycleClosed,
+    CycleOpened,
+    Decided,
+)
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import AlreadyExists, ApiError, NotFound
@@ -43,6 +50,7 @@ from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.model.names import GROUP_NAME, ROOT_QUEUE
 from volcanoio.model.scheduling import PodGroup
+from volcanoio.runtime.garbage_collection import CollectionPace
 from volcanoio.runtime.scheduler.cycle_metrics import BacklogMetrics, CycleMetrics, PodMetrics, ReactionTimes
 from volcanoio.runtime.scheduler.cycle_timing import CycleTimer, TimeBudget
 from volcanoio.runtime.scheduler.dispatcher import Asker, Dispatcher, Writers
@@ -71,10 +79,13 @@ class Informers(Protocol):
 WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
 DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
 """Defaults, in seconds."""
-FREEZE_GROWTH_DIVISOR, FREEZE_MIN_GROWTH = 10, 1000
-"""Growth in number of pods after which the garbage collector is frozen again: a tenth, and at least so many."""
 ITEMS_PER_TURN = 128
 """Events folded between two turns of the event loop."""
+MAX_WAITING_EVENTS = 64
+"""Waiting events above which a cycle ends soon where pods are latency-bound.
+
+Such a pod waits until events are folded: when a cycle under load has ended, some 300, which takes 3 ms.
+"""
 _log = structlog.get_logger(__name__)
 
 
@@ -156,6 +167,7 @@ class Scheduler:
         self.state.close_times = StageTimes(clock.monotonic, self._metrics.plugin_closed)
         self._sources = options.sources
         self._report_due = 0.0
+        self._reporting: Iterator[None] | None = None  # the rest of a report of metrics that was begun
         self._cycle = self._folded = self._trigger = 0
         self._next: Setup | None = None
         self._profile: Profile | None = None
@@ -165,12 +177,12 @@ class Scheduler:
         self._watching: frozenset[str] = frozenset()
         self._running, self._asked = False, _Asked()
         self._open_budget: TimeBudget | None = None  # of the open cycle
+        self._arrivals: list[Observed] = []  # first events of latency-bound pods that are not folded yet
         self._closed = anyio.Event()
         """Set while no cycle is open."""
         self._closed.set()
         self._progress = 0.0
-        self._next_freeze_pods = 0
-        """Pod count above which `gc.freeze()` is called again."""
+        self._collections = CollectionPace()
         if isinstance(options.configuration, Setup):
             self.adopt(options.configuration)
         else:
@@ -268,7 +280,9 @@ class Scheduler:
     async def run(self, writers: Writers) -> None:
         """Watch, decide and send until cancelled. A standby only watches."""
         inbox = self._bus.subscribe_async()
-        ignore_agents = self._bus.subscribe(self._hurry) if self.state.agent_schedulers else None
+        ignore_agents = (
+            self._bus.subscribe(partial(self._note_arrivals, inbox)) if self.state.agent_schedulers else None
+        )
         try:
             for kind in self._watched_kinds():
                 self._informers.informer(kind)
@@ -292,16 +306,33 @@ class Scheduler:
             if ignore_agents is not None:
                 ignore_agents()
 
-    def _hurry(self, batch: Batch) -> None:
-        """Cut the open cycle short when a latency-bound pod arrives; the next one opens at once and places it first."""
-        if self._open_budget is None:
-            return
+    def _note_arrivals(self, inbox: Inbox, batch: Batch) -> None:
+        """Note new latency-bound pods for the open cycle, or the next; cut it where many events wait to be folded.
+
+        Pods that arrive while events are folded wait for all of them.
+        """
         for event in batch:
-            if isinstance(event, Observed) and isinstance(pod := event.object, Pod):
-                is_waiting = event.change is Change.APPEARED and not pod.spec.node_name
-                if is_waiting and pod.spec.scheduler_name in self.state.agent_schedulers:
-                    self._open_budget.hurry()
-                    return
+            if isinstance(event, Observed) and event.change is Change.APPEARED and isinstance(event.object, Pod):
+                spec = event.object.spec
+                if not spec.node_name and spec.scheduler_name in self.state.agent_schedulers:
+                    self._arrivals.append(event)
+        if self._open_budget is not None and len(inbox) > MAX_WAITING_EVENTS:
+            self._open_budget.hurry()
+
+    def _take_arrivals(self, opened: CycleOpened, boundary: int) -> list[Observed]:
+        """Return the new latency-bound pods that the open cycle may place; the next one opens soon for the others.
+
+        They are folded again in their turn, which changes nothing.
+        """
+        arrivals, self._arrivals = self._arrivals, []
+        can_join = self.state.pods.can_join_cycle
+        joining = [event for event in arrivals if isinstance(event.object, Pod) and can_join(event.object)]
+        if len(joining) < len(arrivals) and self._open_budget is not None:
+            self._open_budget.hurry()
+        if joining:
+            seqs = tuple(event.seq for event in joining)
+            self._bus.publish([ArrivalsFolded(cause=opened.seq, cycle=opened.cycle, boundary=boundary, arrivals=seqs)])
+        return joining
 
     def _watched_kinds(self) -> tuple[Kind, ...]:
         """Return the kinds that are watched whatever plugins are configured."""
@@ -362,10 +393,13 @@ class Scheduler:
         while waiting > ITEMS_PER_TURN:
             await self._take_in(inbox.drain(ITEMS_PER_TURN))
             waiting -= ITEMS_PER_TURN
+            self._collections.folded(ITEMS_PER_TURN)
             if not self._cycle:
                 gc.freeze()  # listed objects live long: the collector need not visit them
             await checkpoint()
         await self._take_in(inbox.drain(waiting))
+        self._collections.folded(waiting)
+        self._arrivals = [event for event in self._arrivals if event.seq > self._folded]
 
     async def _take_in(self, events: list[Event]) -> None:
         """Fold events; those that could change a decision request a cycle."""
@@ -392,9 +426,9 @@ class Scheduler:
     async def _run_cycle(self, dispatcher: Dispatcher, asker: Asker | None) -> None:
         """Run one cycle; its opening and its close are published as events."""
         self._reconfigure()
-        self._freeze_when_grown()
-        budget = self._open_budget = TimeBudget(self._clock, self._budget)
+        self._collections.freeze_when_grown(len(self.state.ledger.tasks))
         opened = self._open_cycle(answering=asker is not None)
+        budget = self._open_budget = TimeBudget(self._clock, self._budget, partial(self._take_arrivals, opened))
         if self._cycle == 1:
             _warn_of_other_schedulers(self.state)
         self._metrics.open()
@@ -412,11 +446,6 @@ class Scheduler:
         if result.questions and asker is not None:
             await asker.answer(result.questions)
         await self._report()
-
-    def _freeze_when_grown(self) -> None:
-        if (pods := len(self.state.ledger.tasks)) >= self._next_freeze_pods:
-            gc.freeze()  # existing objects live long: later collections need not visit them
-            self._next_freeze_pods = pods + pods // FREEZE_GROWTH_DIVISOR + FREEZE_MIN_GROWTH
 
     def _open_cycle(self, *, answering: bool) -> CycleOpened:
         self._cycle += 1
@@ -469,16 +498,23 @@ class Scheduler:
                 question.done.set()
 
     async def _report(self) -> None:
-        """Collect the metrics of plugins, at most once a period."""
+        """Collect the metrics of plugins, at most once a period; while a pod must not wait, in parts between cycles."""
         now = self._clock.monotonic()
-        if now >= self._report_due and self._profile is not None:
+        if self._reporting is None and now >= self._report_due and self._profile is not None:
             self._report_due = now + self._pace.period
-            for enabled in itertools.chain.from_iterable(self._profile.tiers):
-                if isinstance(enabled.plugin, Reports):
-                    for _ in enabled.plugin.report(self._probe) or ():
-                        await checkpoint()
-            for _ in self._backlog.report(self.state.ledger, now):
-                await checkpoint()
+            self._reporting = self._report_in_steps(self._profile, now)
+        for _ in self._reporting or ():
+            await checkpoint()
+            if self._arrivals:
+                return
+        self._reporting = None
+
+    def _report_in_steps(self, profile: Profile, now: float) -> Iterator[None]:
+        for enabled in itertools.chain.from_iterable(profile.tiers):
+            if isinstance(enabled.plugin, Reports):
+                yield from enabled.plugin.report(self._probe) or ()
+                yield
+        yield from self._backlog.report(self.state.ledger, now)
 
     def _reconfigure(self) -> None:
         """Adopt a new configuration between two cycles, once all resources of its plugins are listed."""

@@ -267,6 +267,8 @@ class Deviceshare:
         for name in [name for name in self._reported if name not in present]:
             _replace(probe, self._reported.pop(name), {})
         for row in sorted(changed):
+            if row >= len(session.nodes):  # removed since the last step
+                break
             node = session.nodes.objects[row]
             gauges = self._gauges(vgpu, node)
             if gauges or node.metadata.name in self._reported:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.nominations import Nominations
-from volcanoio.engine.scheduling.cluster.pod_fields import job_key, observed_status, single_key
+from volcanoio.engine.scheduling.cluster.pod_fields import claim_names, job_key, observed_status, single_key
 from volcanoio.engine.scheduling.cluster.queue_gates import QueueGates
+from volcanoio.engine.scheduling.podindex.terms import has_terms
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Pod
 from volcanoio.model.names import GROUP_NAME
@@ -67,6 +68,19 @@ class PodFold:
             self.arrived_agent_pods.discard(task.job)
         self._ledger.transition(task, status, node)
         return changed or could_affect or self._can_affect_decisions(task)
+
+    def can_join_cycle(self, pod: Pod) -> bool:
+        """Return whether a new latency-bound pod may be folded while a cycle is open.
+
+        It must change nothing that the cycle has read: no claims, no terms about other pods, no new resource.
+        """
+        spec, ledger = pod.spec, self._ledger
+        if spec.node_name or spec.scheduler_name not in self._single_pod_schedulers.agents:
+            return False
+        if spec.scheduling_gates or spec.resource_claims or claim_names(pod) or pod.metadata.uid in ledger.tasks:
+            return False
+        shape = ledger.shapes.of(pod)
+        return not has_terms(pod, shape) and ledger.columns.resources.keys() >= shape.requests.keys()
 
     def retry_agent_pod(self, task: TaskInfo) -> None:
         """Have a pending pod tried before all other work once it is due, if it is latency-bound."""

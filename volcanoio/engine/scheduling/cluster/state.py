@@ -236,6 +236,10 @@ class ClusterState:
             self.unschedulable.cluster_generation += 1
         return changed
 
+    def fold_arrival(self, event: Observed) -> None:
+        """Fold the first event of a pod that may join an open cycle; it makes no other job schedulable."""
+        self._fold(event)
+
     def finish_fold(self) -> Iterator[None]:
         """Yield while folding the rest of the last event; the next event or cycle does so otherwise."""
         steps_left, self.unfinished_fold = self.unfinished_fold, None

@@ -10,36 +10,48 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from volcanoio.engine.scheduling.cluster.state import ClusterState, effect_key
 from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.session.context import Budget
 from volcanoio.engine.scheduling.session.cycle import run_cycle
 from volcanoio.framework.effects import Patch
-from volcanoio.framework.events import EffectFailed, Event
+from volcanoio.framework.events import EffectFailed, Event, Observed
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, Evict, SchedulerEffect
-from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided
+from volcanoio.framework.scheduling_events import (
+    ArrivalsFolded,
+    ConfigurationChanged,
+    CycleClosed,
+    CycleOpened,
+    Decided,
+)
 from volcanoio.model import kinds
 
-OWN_EVENTS = (CycleOpened, Decided, CycleClosed, ConfigurationChanged)
+OWN_EVENTS = (CycleOpened, ArrivalsFolded, Decided, CycleClosed, ConfigurationChanged)
 """Events that the scheduler writes about itself; they are not folded."""
 
 
-class CutAt:
-    """A budget that ends at a counted gang boundary; 0 never ends."""
+class CutAt(Budget):
+    """A budget that ends at a counted gang boundary, 0 never; `arrivals` returns what joins the cycle at one."""
 
-    def __init__(self, boundary: int) -> None:
+    def __init__(self, boundary: int, arrivals: Callable[[int], Iterable[Observed]] = lambda _boundary: ()) -> None:
         self._boundary = boundary
         self._calls = 0
+        self._arrivals = arrivals
 
     def check(self) -> bool:
         """Return whether that boundary is reached."""
         self._calls += 1
         return 0 < self._boundary <= self._calls
+
+    def arrivals(self, boundary: int) -> Iterable[Observed]:
+        """Return what joins the cycle at a boundary."""
+        return self._arrivals(boundary)
 
 
 @dataclass(slots=True)
@@ -54,6 +66,8 @@ class ReplayedCycle:
     recorded: tuple[SchedulerEffect, ...]
     decided: tuple[SchedulerEffect, ...] = ()
     fault: str = ""
+    arrivals: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Seqs of the events that were folded within the cycle, by gang boundary."""
 
     @property
     def cycle(self) -> int:
@@ -99,7 +113,7 @@ def replay(
             raise ValueError(msg)
         else:
             fold(state, unfolded, item.opening.upto)
-            item.decided, item.fault = decide(state, profile, item.opening, item.closing)
+            item.decided, item.fault = decide(state, profile, item, unfolded)
             if item.closing is None:
                 item.decided, item.fault = item.decided[: len(item.recorded)], ""
             yield item
@@ -117,6 +131,10 @@ def recorded_cycles(events: Iterable[Event]) -> Iterator[Event | ReplayedCycle]:
         if isinstance(event, Decided):
             if cycle is not None:
                 cycle.recorded += event.decisions
+            continue
+        if isinstance(event, ArrivalsFolded):
+            if cycle is not None:
+                cycle.arrivals[event.boundary] = event.arrivals
             continue
         if isinstance(event, CycleOpened | CycleClosed):
             if cycle is not None:
@@ -142,14 +160,23 @@ def fold(state: ClusterState, unfolded: deque[Any], upto: int) -> None:
 
 
 def decide(
-    state: ClusterState, profile: Profile, opening: CycleOpened, closing: CycleClosed | None
+    state: ClusterState, profile: Profile, recorded: ReplayedCycle, unfolded: Collection[Any]
 ) -> tuple[tuple[SchedulerEffect, ...], str]:
-    """Run one cycle, cut or stopped where the recorded one was; return its decisions and its fault, "" if none."""
-    budget = CutAt(0 if closing is None else closing.boundaries)
+    """Run one cycle, cut or stopped where the recorded one was; return its decisions and its fault, "" if none.
+
+    What joined it is among the events that are not folded yet.
+    """
+    closing = recorded.closing
+
+    def arrivals(boundary: int) -> list[Observed]:
+        seqs = recorded.arrivals.get(boundary, ())
+        return [event for event in unfolded if event.seq in seqs] if seqs else []
+
+    budget = CutAt(0 if closing is None else closing.boundaries, arrivals)
     points = itertools.count(1)
     decided: list[SchedulerEffect] = []
     fault = ""
-    cycle = run_cycle(state, profile, opening, budget=budget)
+    cycle = run_cycle(state, profile, recorded.opening, budget=budget)
     try:
         while True:
             decided.extend(next(cycle).decisions)

@@ -130,6 +130,12 @@ class PodIndex:
                 self._reset()
             yield from self._classify_tasks()
 
+    def classify_new(self) -> None:
+        """Process tasks that were added during a session; their own terms are processed at the next `refresh`."""
+        if self.is_active:
+            for _ in self._classify_tasks():
+                pass
+
     def matching(self, selectors: Selectors, *, terminating: bool = True) -> NodeCountTable:
         """Return the counts of pods that all selectors match, with or without terminating pods."""
         if (group := self._classes.groups.get(selectors)) is None:

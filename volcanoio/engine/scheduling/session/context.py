@@ -31,6 +31,7 @@ from volcanoio.engine.scheduling.podindex.index import PodIndex
 from volcanoio.engine.scheduling.status.explanation import fit_error
 from volcanoio.engine.scheduling.topology.domains import Domains
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
+from volcanoio.framework.events import Observed
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import Answer, Text, Unanswered
 from volcanoio.framework.scheduling.verdicts import Verdict, Vote
@@ -42,11 +43,21 @@ from volcanoio.model.times import rfc3339
 
 
 class Budget(Protocol):
-    """Decides when a cycle has taken long enough: the runtime reads a clock, a replay counts the calls."""
+    """Decides at boundaries between jobs when a cycle ends, and what joins it.
+
+    The runtime reads a clock and its inbox; a replay counts the boundaries.
+    """
 
     def check(self) -> bool:
         """Count one boundary between jobs and return whether the cycle must end there."""
         ...
+
+    def arrivals(self, boundary: int) -> Iterable[Observed]:  # noqa: ARG002 - none by default
+        """Return new latency-bound pods to place at a boundary, 0 before the first action.
+
+        `PodFold.can_join_cycle` must be true of each.
+        """
+        return ()
 
 
 @dataclass(slots=True)
@@ -59,6 +70,8 @@ class CycleStats:
     """Tasks in committed binds."""
     binding_statements: int = 0
     """Committed statements that bound tasks."""
+    agent_statements: int = 0
+    """Those of latency-bound pods that were tried before all actions, or between two gangs."""
     budget_checks: int = 0
     enqueued: int = 0
     """Jobs enqueued."""
@@ -87,9 +100,13 @@ class CycleStats:
 
 
 class Outbox:
-    """Decisions since the last checkpoint. Successive binds of one job become one batch."""
+    """Decisions since the last checkpoint. Successive binds of one job become one batch.
+
+    `is_urgent` has them sent at the next step.
+    """
 
     def __init__(self, cycle: int) -> None:
+        self.is_urgent = False
         self._cycle = cycle
         self._decisions: list[SchedulerEffect] = []
         self._job = ""
@@ -115,6 +132,7 @@ class Outbox:
     def take(self) -> tuple[SchedulerEffect, ...]:
         """Return the decisions since the last call."""
         self._end_batch()
+        self.is_urgent = False
         decisions = tuple(self._decisions)
         self._decisions.clear()
         self.nominated_tasks.clear()
@@ -331,7 +349,7 @@ class SessionContext:
         self.has_read_pending_groups = False
         """Whether the current action has read the jobs of phase Pending: at its end it has voted on all of them."""
         self.tried_agent_pods: set[str] = set()
-        """Keys of latency-bound pods that were tried before all actions."""
+        """Keys of latency-bound pods that were tried before all actions, or between two gangs."""
         self.failed_jobs: set[str] = set()
         """Keys of jobs whose statement the current action discarded, and of alike jobs that it skipped for that."""
         self.attempted_jobs: set[str] = set()
@@ -354,7 +372,7 @@ class SessionContext:
             state.inputs.version,
             state.inputs.changed_since,
         )
-        self._budget = budget
+        self.budget = budget
         """None if the cycle may take as long as it needs."""
         self._actions = frozenset(action.name for action in profile.actions)
         self.action = ""

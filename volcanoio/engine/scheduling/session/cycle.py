@@ -5,13 +5,19 @@ When a cycle fails or is closed early, the decisions that it has not passed to t
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.session.context import Budget, CycleStats
 from volcanoio.engine.scheduling.session.session import CycleSession
-from volcanoio.engine.scheduling.session.single_pods import SINGLE_PODS, place_arrived_agent_pods, place_single_pods
+from volcanoio.engine.scheduling.session.single_pods import (
+    SINGLE_PODS,
+    place_arrivals,
+    place_arrived_agent_pods,
+    place_single_pods,
+)
 from volcanoio.engine.scheduling.status.closing import close
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
@@ -88,17 +94,19 @@ def run_cycle(
 
     Requires `state.is_ready`. Writes that Volcano repeats in every session are made at most once per object and
     `opening.period`. When the generator is closed early, or a plugin raises, decisions that were not sent in a
-    Checkpoint are undone. `inspect` is called with the session after its close, before it is undone; other work
-    may run between the steps that it returns.
+    Checkpoint are undone. Latency-bound pods that the budget's `arrivals` returns are placed between two gangs.
+    `inspect` is called with the session after its close, before it is undone; other work may run between the steps
+    that it returns.
     """
     session = CycleSession(state, profile, opening, budget)
     try:
         for opened in open_session(session):
             yield Checkpoint("", (), opened)
-        if state.pods.arrived_agent_pods:
-            yield from _checkpoints(session, SINGLE_PODS, place_arrived_agent_pods(session))
-            session.failed_jobs.clear()
-        cut_action, questions = yield from _run_actions(session)
+        questions = yield from _place_agent_pods(session)
+        cut_action = SINGLE_PODS if questions else ""
+        if not questions:
+            cut_action, questions = yield from _run_actions(session)
+        session.place_arrivals = None
         if state.ledger.pending_single_pods and not questions:  # also after a cut: gangs must not starve single pods
             try:
                 yield from _checkpoints(session, SINGLE_PODS, place_single_pods(session))
@@ -151,6 +159,20 @@ def _refresh(session: CycleSession) -> Iterator[None]:
     session.urgent_queues = {job.queue for job in session.urgent_jobs.values()}
 
 
+def _place_agent_pods(session: CycleSession) -> Generator[Checkpoint, None, tuple[Question, ...]]:
+    """Place latency-bound pods before all actions, and have those that arrive later placed between two gangs."""
+    try:
+        if session.state.pods.arrived_agent_pods:
+            yield from _checkpoints(session, SINGLE_PODS, place_arrived_agent_pods(session))
+        if session.budget is not None and session.state.agent_schedulers:
+            session.place_arrivals = partial(place_arrivals, session)
+            if arrivals := session.budget.arrivals(0):
+                session.place_arrivals(arrivals)
+    except Unanswered as waiting:
+        return _break_off(session, waiting)
+    return ()
+
+
 def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str, tuple[Question, ...]]]:
     """Run the actions in the profile's order; return the action that was cut short, and the questions it waits for.
 
@@ -163,7 +185,6 @@ def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str
     state.next_action = 0
     order = [actions[at % count] for at in range(first, first + count)]
     stats = session.stats
-    by_agents = stats.binding_statements
     for at, action in enumerate(order):
         session.pending_actions = frozenset(later.name for later in order[at + 1 :])
         session.action = action.name
@@ -177,7 +198,7 @@ def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str
         _record_failures(session)
         if session.is_cut_short:
             # Failed attempts must not block other actions
-            if stats.binding_statements == by_agents and not stats.evicted_tasks:
+            if stats.binding_statements == stats.agent_statements and not stats.evicted_tasks:
                 state.next_action = first + at + 1
             return action.name, ()
     return "", ()
@@ -208,7 +229,11 @@ def _checkpoints(session: CycleSession, action: str, steps: Iterator[None]) -> I
     enough = stats.placed + PLACEMENTS_PER_EFFORT * placer.effort + CHECKPOINT_PLACEMENTS
     for _ in steps:
         taken += 1
-        if taken >= CHECKPOINT_STEPS or stats.placed + PLACEMENTS_PER_EFFORT * placer.effort >= enough:
+        if (
+            taken >= CHECKPOINT_STEPS
+            or session.outbox.is_urgent
+            or stats.placed + PLACEMENTS_PER_EFFORT * placer.effort >= enough
+        ):
             taken, enough = 0, stats.placed + PLACEMENTS_PER_EFFORT * placer.effort + CHECKPOINT_PLACEMENTS
             yield Checkpoint(action, session.outbox.take())
     yield Checkpoint(action, session.outbox.take())

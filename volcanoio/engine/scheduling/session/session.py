@@ -6,7 +6,7 @@ become ready, bind one task without a statement, and pipeline a job on its nomin
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
@@ -24,6 +24,7 @@ from volcanoio.engine.scheduling.preemption.victims import Victims
 from volcanoio.engine.scheduling.session.context import Budget, SessionContext
 from volcanoio.engine.scheduling.session.statement import JobStatement
 from volcanoio.framework.backoff import jittered
+from volcanoio.framework.events import Observed
 from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, PriorityQueue
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
@@ -261,6 +262,8 @@ class CycleSession(SessionContext):
         self.sub_job_pipelined = rules.sub_job_pipelined
         self._certain_rejections: dict[tuple[str, str, MinResourcesKey], Verdict] = {}
         """Cached enqueue verdict per (queue, namespace, minResources)."""
+        self.place_arrivals: Callable[[Iterable[Observed]], None] | None = None
+        """Places what the budget's `arrivals` returns; set while actions run."""
         self._last_verdict: tuple[JobInfo, Verdict] | None = None
         """The job of the last vote, and its verdict."""
 
@@ -384,8 +387,10 @@ class CycleSession(SessionContext):
     def is_budget_exhausted(self) -> bool:
         """Count a boundary between jobs; return whether the cycle's budget is used up or it was cut short before."""
         self.stats.budget_checks += 1
-        if self._budget is not None and not self.is_cut_short:
-            self.is_cut_short = self._budget.check()
+        if self.budget is not None and not self.is_cut_short:
+            self.is_cut_short = self.budget.check()
+            if self.place_arrivals is not None and (arrivals := self.budget.arrivals(self.stats.budget_checks)):
+                self.place_arrivals(arrivals)
         return self.is_cut_short
 
     def jobs_to_enqueue(self) -> Sequence[JobInfo]:

@@ -1,14 +1,15 @@
 """Pods without PodGroup, if the scheduler accepts them: each is a job of one task, placed after all actions.
 
-Latency-bound ones that have just arrived are placed before all actions.
+Latency-bound ones that have just arrived are placed before all actions, and between two gangs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.ordering.backlogs import single_pod_key
 from volcanoio.engine.scheduling.session.session import CycleSession, use_shapes_with_claims
 from volcanoio.engine.scheduling.status.pod_conditions import report_single_pod
+from volcanoio.framework.events import Observed
 from volcanoio.framework.scheduling.session import Run
 
 MIN_TRIED_PODS = 64
@@ -32,8 +33,20 @@ def place_arrived_agent_pods(session: CycleSession) -> Iterator[None]:
         if not task.is_gated and task.retry_at <= session.now:
             arrived.discard(job.key)
             session.tried_agent_pods.add(job.key)
-            _place(session, job, task)
+            if _place(session, job, task):
+                session.stats.agent_statements += 1
+            session.failed_jobs.discard(job.key)  # a failure of the action at work is recorded there
         yield
+
+
+def place_arrivals(session: CycleSession, arrivals: Iterable[Observed]) -> None:
+    """Fold latency-bound pods that arrived since the cycle opened, and bind them between two gangs."""
+    for event in arrivals:
+        session.state.fold_arrival(event)
+    session.pods.classify_new()
+    for _ in place_arrived_agent_pods(session):
+        pass
+    session.outbox.is_urgent = True
 
 
 def place_single_pods(session: CycleSession) -> Iterator[None]:
@@ -65,7 +78,8 @@ def place_single_pods(session: CycleSession) -> Iterator[None]:
     failed.clear()
 
 
-def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
+def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> bool:
+    """Bind a pod if a node has idle room for it; return whether one has."""
     session.begin_attempt(job)
     use_shapes_with_claims(session, [task], has_traits=False)
     run = Run(task.shape, task.role, [task], task.nominated_node)
@@ -73,7 +87,8 @@ def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
     placed, _ = statement.allocate(run, 0, 1, until_ready=False, idle_only=True)
     if placed:
         statement.commit()
-        return
+        return True
     statement.discard()
     session.mark_unschedulable(job, [run])
     report_single_pod(session, job, task)
+    return False
