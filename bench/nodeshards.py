@@ -3,9 +3,10 @@
 A backlog of gangs of 8 is placed first by one scheduler on all nodes, then by several, each with its share of the gangs
 and a NodeShard in mode hard, assigned as the sharding controller does. Each scheduler is a process of its own that
 knows all nodes and places its gangs in cycles with the default configuration, as `bench.engine` does; all begin at the
-same moment. Measured is the time until the last of them has placed its last pod; building the state is not. What all
-have placed is then checked together, as the kubelets would: nodes that hold too much and pods placed twice are
-conflicts. Prints one JSON object.
+same moment. Measured is the time until the last of them has placed its last pod; building the state is not. On a
+machine with fewer cores than schedulers they compete for them; so they are also run one after another, as if each had a
+core of its own. What all have placed is then checked together, as the kubelets would: nodes that hold too much and pods
+placed twice are conflicts. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ def work(workload: Workload, number: int, schedulers: int) -> None:
     print(json.dumps(result), flush=True)
 
 
-def measure(workload: Workload, schedulers: int) -> dict[str, Any]:
-    """Run schedulers side by side; return the figures of all together."""
+def measure(workload: Workload, schedulers: int, *, one_by_one: bool = False) -> dict[str, Any]:
+    """Run schedulers side by side, or one after another as if side by side; return the figures of all together."""
     sizes = [str(workload.nodes), str(workload.pods), str(workload.shapes), str(schedulers)]
     command = [sys.executable, "-m", "bench.nodeshards", "--worker", *sizes]
     workers = [
@@ -101,12 +102,17 @@ def measure(workload: Workload, schedulers: int) -> dict[str, Any]:
     for worker in workers:
         assert worker.stdout is not None
         assert worker.stdout.readline().strip() == READY
-    for worker in workers:
-        assert worker.stdin is not None
-        worker.stdin.write(f"{GO}\n")
-        worker.stdin.flush()
-    results = [json.loads(worker.communicate()[0]) for worker in workers]
-    seconds = max(result["ended"] for result in results) - min(result["began"] for result in results)
+    results = []
+    for batch in [[worker] for worker in workers] if one_by_one else [workers]:
+        for worker in batch:
+            assert worker.stdin is not None
+            worker.stdin.write(f"{GO}\n")
+            worker.stdin.flush()
+        results += [json.loads(worker.communicate()[0]) for worker in batch]
+    if one_by_one:
+        seconds = max(result["ended"] - result["began"] for result in results)
+    else:
+        seconds = max(result["ended"] for result in results) - min(result["began"] for result in results)
     placements = [(uid, node) for result in results for uid, node in result["placements"]]
     checked = check(workload.node_facts(), workload.pod_facts(), workload.group_facts(), workload.limits(), placements)
     return {
@@ -135,6 +141,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     workload = Workload(given.nodes, given.pods, GANG, given.shapes)
     alone, together = measure(workload, 1), measure(workload, given.schedulers)
+    one_by_one = measure(workload, given.schedulers, one_by_one=True)
+
+    def times(several: dict[str, Any]) -> float:
+        return round(float(several["placements_per_second"] / alone["placements_per_second"]), 2)
+
     result = {
         "bench": "nodeshards",
         "nodes": given.nodes,
@@ -143,12 +154,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "shapes": given.shapes,
         "alone": alone,
         "together": together,
-        "times_as_many_per_second": round(together["placements_per_second"] / alone["placements_per_second"], 2),
+        "one_after_another": one_by_one,
+        "times_as_many_per_second": times(together),
+        "times_as_many_per_second_with_a_core_each": times(one_by_one),
         "machine": machine(),
         "software": software(),
     }
     print(json.dumps(result, indent=2))
-    return 1 if alone["conflicts"] or together["conflicts"] else 0
+    return 1 if alone["conflicts"] or together["conflicts"] or one_by_one["conflicts"] else 0
 
 
 if __name__ == "__main__":
