@@ -379,7 +379,10 @@ class Session(SessionView, Protocol):
         ...
 
     def is_budget_exhausted(self) -> bool:
-        """Return whether the cycle's budget is used up. Call it between jobs; after True the action returns."""
+        """Return whether the cycle's budget is used up; after True the action returns.
+
+        Call it between jobs, while no statement is open: latency-bound pods that arrived are placed meanwhile.
+        """
         ...
 
     def jobs_to_enqueue(self) -> Sequence[Job]:
