@@ -13,10 +13,11 @@ class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `patch` ({}: nothing is written) is sent under the uid and, where given, the resourceVersion. `undo` reverts it when
     the bind fails, unless the object then matches `keeps` or does not match `holds` (by default `patch`). Both are of
-    `patch_type`, merge or strategic merge. `until`, `holds` and `keeps` are patterns: an object matches when it has all
-    their fields with these values; True matches any value that is not empty. The step waits for `until` ({}: it does
-    not) for at most `timeout` seconds, and fails at once when the object is deleted, replaced or no longer matches
-    `holds`.
+    `patch_type`, merge or strategic merge. `until`, `holds`, `keeps` and those in `fails` are patterns: an object
+    matches when it has all their fields with these values; True matches any value that is not empty, and a list matches
+    one that has an entry for each of its patterns. The step waits for `until` ({}: it does not) for at most `timeout`
+    seconds, and fails at once when the object is deleted, replaced, no longer matches `holds`, or matches one of
+    `fails`, whose keys are the errors.
     """
 
     resource: str
@@ -31,6 +32,7 @@ class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     until: Manifest = {}
     holds: Manifest = {}
     keeps: Manifest = {}
+    fails: dict[str, Manifest] = {}
     timeout: float = 600.0
 
 

@@ -165,6 +165,8 @@ class PreBinder:
             while True:
                 wake.clear()
                 known = await self._read(step)
+                if (text := next((text for text, bad in step.fails.items() if matches(known, bad)), None)) is not None:
+                    raise _StepError(f"{_step_object(step)}: {text}")
                 if matches(known, step.until):
                     return
                 if not matches(known, step.holds):
@@ -207,6 +209,8 @@ def matches(value: Any, pattern: Any) -> bool:
     """Return whether a value contains everything that a pattern requires (see `PreBindStep`)."""
     if isinstance(pattern, dict):
         return isinstance(value, dict) and all(matches(value.get(key), wanted) for key, wanted in pattern.items())
+    if isinstance(pattern, (list, tuple)):
+        return isinstance(value, list) and all(any(matches(each, wanted) for each in value) for wanted in pattern)
     return bool(value) if pattern is True else bool(value == pattern)
 
 

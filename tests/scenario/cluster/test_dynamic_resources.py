@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from tests.scenario.cluster.harness import Cluster, cluster
+from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
+from volcanoio.kube.requests import PatchOptions
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.dynamic_resources.objects import DeviceResult, ResourceClaim
 from volcanoio.model.packaged import config_path
 
+STATUS = PatchOptions(subresource="status")
 CONF = config_path("scheduler") / "dynamic-resources.conf"
 
 
@@ -57,3 +59,65 @@ def _results(claim: ResourceClaim) -> list[DeviceResult]:
     allocation = claim.status.allocation
     assert allocation is not None, claim
     return list(allocation.devices.results)
+
+
+def fabric(node: str, *devices: str) -> Manifest:
+    """A slice of devices that a driver attaches to the node of their pod before it starts."""
+    manifest = gpus(node, 0)
+    manifest["spec"]["devices"] = [
+        {
+            "name": name,
+            "bindsToNode": True,
+            "bindingConditions": ["dra.example.com/Attached"],
+            "bindingFailureConditions": ["dra.example.com/AttachFailed"],
+        }
+        for name in devices
+    ]
+    return manifest
+
+
+def report(claim: ResourceClaim, condition: str) -> Manifest:
+    """What the driver writes to the status of a claim: a condition of its device is true."""
+    (result,) = _results(claim)
+    now = "2026-01-01T00:00:00Z"
+    true = {"type": condition, "status": "True", "reason": "Driver", "message": "", "lastTransitionTime": now}
+    return {
+        "status": {
+            "devices": [{"driver": result.driver, "pool": result.pool, "device": result.device, "conditions": [true]}]
+        }
+    }
+
+
+async def test_a_pod_is_bound_once_its_device_is_attached_and_placed_again_if_that_failed() -> None:
+    async with cluster(nodes=1, scheduler_conf=CONF) as c:
+        (node,) = [node.metadata.name for node in await c.client.list(kinds.NODE)]
+        await c.create(fabric(node, "gpu-0", "gpu-1"))
+        await c.example("dynamic-resources/1-gpus.yaml")
+        manifest = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "c"},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+        }
+        await c.create(manifest)
+        job = job_manifest("fabric", run="1s", queue="gpus")
+        job["spec"]["tasks"][0]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
+        await c.create(job)
+
+        async def allocated() -> ResourceClaim:
+            """The claim once it is allocated and the driver has reported nothing about its device."""
+
+            def holds(all_: dict[str, ResourceClaim]) -> bool:
+                return "c" in all_ and all_["c"].status.allocation is not None and not all_["c"].status.devices
+
+            return (await c.until(kinds.RESOURCE_CLAIM, ResourceClaim, holds, "an allocation"))["c"]
+
+        claim = await allocated()
+        assert [result.binding_conditions for result in _results(claim)] == [("dra.example.com/Attached",)]
+        assert [pod.spec.node_name for pod in await c.pods("fabric")] == [""]
+        failed = report(claim, "dra.example.com/AttachFailed")
+        await c.client.patch(kinds.RESOURCE_CLAIM, "c", failed, "default", STATUS)
+        claim = await allocated()
+        attached = report(claim, "dra.example.com/Attached")
+        await c.client.patch(kinds.RESOURCE_CLAIM, "c", attached, "default", STATUS)
+        await c.job("fabric", "Completed")

@@ -28,7 +28,10 @@ def _meta(name: str, namespace: str = "", **more: Any) -> Manifest:
 
 def device(name: str, **more: Any) -> Manifest:
     """Return a device; `more` are attributes by name, of the type of their value, and fields of devices."""
-    fields = ("taints", "capacity", "consumesCounters", "allowMultipleAllocations", "nodeName", "allNodes")
+    fields = (
+        *("taints", "capacity", "consumesCounters", "allowMultipleAllocations", "nodeName", "allNodes", "nodeSelector"),
+        *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
+    )
     kept = {field: more.pop(field) for field in fields if field in more}
     types = {bool: "bool", int: "int", str: "string"}
     attributes = {key: {types[type(value)]: value} for key, value in more.items()}

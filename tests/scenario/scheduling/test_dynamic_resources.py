@@ -300,6 +300,26 @@ def test_the_allocation_has_devices_nodes_and_parameters() -> None:
     assert consumers_of(world, "c") == ["p"]
 
 
+def test_devices_without_binding_conditions_are_taken_first() -> None:
+    """An allocation names the conditions, and holds devices that bind to a node on the node of the pod."""
+    conditions = {"bindsToNode": True, "bindingConditions": ["Attached"], "bindingFailureConditions": ["Failed"]}
+    slices = [
+        resource_slice("a-fabric", [device("d", **conditions)], allNodes=True),
+        resource_slice("b-local", gpus(1), on="n1"),
+    ]
+    world = World(node("n1"), CLASS, *slices, claim("c0"), claim("c1"), *jobs_with_claims(2), conf=ENABLED).run()
+    assert sorted(devices_of(world, f"c{name[1:]}")[0] for name in world.binds) == ["a-fabric/d", "b-local/gpu-0"]
+    (fabric,) = (name for name in ("c0", "c1") if devices_of(world, name) == ["a-fabric/d"])
+    allocation = claim_of(world, fabric).status.allocation
+    assert allocation is not None
+    assert allocation.node_selector is not None
+    assert allocation.node_selector.node_selector_terms[0].match_fields[0].values == ("n1",)
+    (result,) = allocation.devices.results
+    assert (result.binding_conditions, result.binding_failure_conditions) == (("Attached",), ("Failed",))
+    first = next(iter(world.binds))
+    assert devices_of(world, f"c{first[1:]}") == ["b-local/gpu-0"]
+
+
 def test_the_pods_of_a_gang_share_a_claim_on_one_node() -> None:
     members = [using(f"p-{index}", "g", "c") for index in range(3)]
     world = World(

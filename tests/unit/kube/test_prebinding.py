@@ -188,6 +188,20 @@ async def test_a_step_whose_object_is_lost_fails_at_once(why: str) -> None:
     assert server.annotations("b") == {}
 
 
+async def test_a_step_fails_at_once_with_the_error_of_the_pattern_that_its_object_matches() -> None:
+    server = Server("a")
+    attached = [{"device": "g", "conditions": [{"type": "Attached", "status": "True"}]}]
+    failed = {"spec": {"devices": [{"device": "g", "conditions": [{"type": "Failed"}]}]}}
+    async with server.binder() as binder:
+        binder.submit(batch(step("a", until={"spec": {"devices": attached}}, fails={"device g failed": failed})))
+        await until(lambda: len(server.log) == 1)
+        server.set("a", {"spec": {"devices": [{"device": "g", "conditions": [{"type": "Failed", "status": "True"}]}]}})
+        await until(lambda: not binder.unfinished)
+    wanted = 'execute preBind for pod ns/p0 failed: PersistentVolumeClaim "ns/a": device g failed'
+    assert server.outcomes() == {"p0": wanted}
+    assert server.annotations("a") == {}
+
+
 async def test_a_revert_yields_to_other_writers() -> None:
     server = Server("a", "b")
     server.refuse["b"] = 409
@@ -277,6 +291,9 @@ async def test_at_the_end_a_batch_whose_steps_are_not_done_is_refused() -> None:
         ({"a": {"b": ""}}, {"a": {"b": True}}, False),
         ({}, {"a": {"b": True}}, False),
         ({"a": [1]}, {"a": [1]}, True),
+        ({"a": [{"b": 1, "c": 2}, {"b": 3}]}, {"a": [{"b": 3}, {"c": 2}]}, True),
+        ({"a": [{"b": 1}]}, {"a": [{"b": 1}, {"b": 2}]}, False),
+        ({"a": [{"b": ["x"]}]}, {"a": ({"b": ("x",)},)}, True),
         (None, {"a": 1}, False),
     ],
 )

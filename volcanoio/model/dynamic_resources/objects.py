@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from volcanoio.model.base import ApiObject, Model
+from volcanoio.model.base import ApiObject, Model, StatusCondition
 from volcanoio.model.core import NodeSelector, Taint, Toleration
 
 Quantity: TypeAlias = str | int | float
@@ -97,6 +97,8 @@ class Device(Model):
     taints: tuple[Taint, ...] = ()
     binds_to_node: bool = False
     binding_conditions: tuple[str, ...] = ()
+    """Conditions that the driver sets on the allocated device, and that must be true before its pods are bound."""
+    binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool = False
 
 
@@ -219,6 +221,8 @@ class DeviceResult(Model):
     tolerations: tuple[Toleration, ...] = ()
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: dict[str, Quantity] = {}
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
 
 
 class DeviceResults(Model):
@@ -245,12 +249,21 @@ class Consumer(Model):
     uid: str = ""
 
 
+class DeviceStatus(Model):
+    """`status.devices[]` of a claim: what the driver reports about an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    conditions: tuple[StatusCondition, ...] = ()
+
+
 class ResourceClaimStatus(Model):
     """`status` of a claim."""
 
     allocation: Allocation | None = None
     reserved_for: tuple[Consumer, ...] = ()
-    devices: tuple[dict[str, Any], ...] = ()
+    devices: tuple[DeviceStatus, ...] = ()
 
 
 class ResourceClaim(ApiObject):

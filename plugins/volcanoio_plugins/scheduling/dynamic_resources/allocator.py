@@ -249,9 +249,7 @@ class Search:
         """Take a device, if its capacity, counters, taints and the constraints of the claim allow it."""
         request, spec = alternative.request, device.spec
         amounts = consumption(device, request.capacity)
-        if spec.binding_conditions or amounts is None:
-            return None
-        if first_untolerated(spec.taints, request.tolerations) is not None:
+        if amounts is None or first_untolerated(spec.taints, request.tolerations) is not None:
             return None
         exact = {name: parse(str(amount)) for name, amount in amounts.items()}
         needs_counters = not request.admin_access and not self._is_shared_already(device)

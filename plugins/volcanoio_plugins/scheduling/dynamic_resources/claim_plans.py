@@ -19,6 +19,7 @@ from volcanoio.model import kinds
 from volcanoio.model.core import NodeSelector, NodeSelectorTerm, Requirement
 from volcanoio.model.dynamic_resources.objects import Allocation, DeviceResult, DeviceResults, ResourceClaim
 from volcanoio.model.selectors import NAME_FIELD
+from volcanoio.model.times import rfc3339
 from volcanoio_plugins.scheduling.dynamic_resources.allocator import Chosen, ClaimRequest
 from volcanoio_plugins.scheduling.dynamic_resources.device_usage import DeviceUsage
 
@@ -167,16 +168,22 @@ _SHARES = UUID("5f0a4b8e-6c0e-4a51-9a35-1d4a2f0f6a77")
 """Namespace of the ids of shares: an id follows from the claim and the device, so that a replay decides the same."""
 
 
-def allocation_of(claim: ResourceClaim, request: ClaimRequest, chosen: Sequence[Chosen], node: str) -> Allocation:
+def allocation_of(
+    claim: ResourceClaim, request: ClaimRequest, chosen: Sequence[Chosen], node: str, now: float
+) -> Allocation:
     """Return the allocation of a claim for the devices chosen on a node."""
     results = tuple(_result(claim, at, one) for at, one in enumerate(chosen))
     config = (*_class_config(request, chosen), *_claim_config(claim, chosen))
-    return Allocation(devices=DeviceResults(results=results, config=config), node_selector=_node_selector(chosen, node))
+    return Allocation(
+        devices=DeviceResults(results=results, config=config),
+        node_selector=_node_selector(chosen, node),
+        allocation_timestamp=rfc3339(now),
+    )
 
 
 def _result(claim: ResourceClaim, at: int, chosen: Chosen) -> DeviceResult:
     driver, pool, device = chosen.device.id
-    request = chosen.alternative.request
+    request, spec = chosen.alternative.request, chosen.device.spec
     share = uuid5(_SHARES, f"{claim.metadata.uid}/{at}/{driver}/{pool}/{device}")
     return DeviceResult(
         request=chosen.alternative.name,
@@ -187,6 +194,8 @@ def _result(claim: ResourceClaim, at: int, chosen: Chosen) -> DeviceResult:
         tolerations=request.tolerations,
         share_id=None if chosen.consumed is None else str(share),
         consumed_capacity=dict(chosen.consumed or {}),
+        binding_conditions=spec.binding_conditions,
+        binding_failure_conditions=spec.binding_failure_conditions,
     )
 
 

@@ -7,30 +7,29 @@ allocation and the reservation for the pod are written before its bind (`steps`)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.effects import PatchType
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import DeviceClaim, Nodes, Shape, Task
+from volcanoio.framework.scheduling.views import DeviceClaim, Nodes, Shape, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
 from volcanoio.model.dynamic_resources.objects import (
-    FINALIZER,
     MAX_CONSUMERS,
     ClaimedDevices,
     DeviceClass,
     ResourceClaim,
 )
+from volcanoio_plugins.scheduling.dynamic_resources import claim_steps
 from volcanoio_plugins.scheduling.dynamic_resources.allocator import (
     AllocationError,
     ClaimRequest,
     Search,
     requested,
 )
+from volcanoio_plugins.scheduling.dynamic_resources.binding_conditions import has_failed
 from volcanoio_plugins.scheduling.dynamic_resources.claim_plans import CLAIMS, ClaimPlans, allocation_of
 from volcanoio_plugins.scheduling.dynamic_resources.inventory import SLICES, Inventory
 from volcanoio_plugins.scheduling.kubernetes.nodeindex import Mask, NodeIndex
@@ -123,33 +122,22 @@ class DynamicResources:
         for (key, _), request, chosen in zip(unallocated, requests, found, strict=True):
             claim = self._index.session.objects(CLAIMS).get(key)
             if isinstance(claim, ResourceClaim):
-                plans.plan(key, allocation_of(claim, request, chosen, task.node))
+                plans.plan(key, allocation_of(claim, request, chosen, task.node, self._index.session.now))
 
     def steps(self, task: Task) -> Sequence[PreBindStep]:
         """Return the steps that write allocations and reservations of the task's claims."""
         steps: list[PreBindStep] = []
-        claims = self._index.session.objects(CLAIMS)
-        for key, _ in self._index.session.device_claims.claims(task):
-            if isinstance(claim := claims.get(key), ResourceClaim):
-                steps.extend(self._steps(task, key, claim))
-        return steps
-
-    def _steps(self, task: Task, key: str, claim: ResourceClaim) -> list[PreBindStep]:
-        meta = claim.metadata
-        if self._updated().is_stored(key):
-            # also if it seems to be reserved for the pod: the watch may be late, and the write then changes nothing
-            return [_status_step(claim, task, {})]
-        if (allocation := self._plans.commit(key, claim, task.uid)) is None:
-            # the claim was deallocated within this cycle: the bind is refused, and the pod placed again
-            wanted = {"status": {"allocation": True}}
-            return [_step(claim, until=wanted, timeout=0.0)]
-        manifest = msgspec.to_builtins(allocation)
-        steps = []
-        if FINALIZER not in meta.finalizers:
-            steps.append(_step(claim, patch={"metadata": {"finalizers": [FINALIZER]}}, patch_type=PatchType.STRATEGIC))
-        stored = {"status": {"allocation": {"devices": {"results": manifest["devices"]["results"]}}}}
-        steps.append(_step(claim, subresource="status", holds=stored, undo={"status": {"allocation": None}}))
-        steps.append(_status_step(claim, task, {"allocation": manifest}))
+        session, plans = self._index.session, self._updated()
+        claims, now = session.objects(CLAIMS), session.now
+        for key, _ in session.device_claims.claims(task):
+            if not isinstance(claim := claims.get(key), ResourceClaim):
+                continue
+            if plans.is_stored(key):
+                steps += claim_steps.reserve(claim, task, now)
+            elif (allocation := plans.commit(key, claim, task.uid)) is not None:
+                steps += claim_steps.allocate(claim, allocation, task, now)
+            else:  # the pod is placed again
+                steps += claim_steps.refuse(claim)
         return steps
 
     def _reasons(self, shape: Shape) -> list[tuple[str, Mask]]:
@@ -165,8 +153,9 @@ class DynamicResources:
                 continue
             if (selector := allocation.node_selector) is not None:
                 away |= ~index.matches_any(selector.node_selector_terms)
-            stored = index.session.objects(CLAIMS).get(claim.key)
-            full |= isinstance(stored, ResourceClaim) and len(stored.status.reserved_for) >= MAX_CONSUMERS
+            if isinstance(stored := index.session.objects(CLAIMS).get(claim.key), ResourceClaim):
+                full |= len(stored.status.reserved_for) >= MAX_CONSUMERS
+                away |= has_failed(stored) and self._is_used(stored)
         reasons = [(NOT_HERE, away)]
         if full:
             reasons.append((IN_USE, np.ones(index.size, np.bool_)))
@@ -178,6 +167,12 @@ class DynamicResources:
             else:
                 reasons.extend((text, nodes.codes == code) for code, text in enumerate(nodes.texts) if code)
         return reasons
+
+    def _is_used(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim is reserved for other pods than those that wait for it: it is not deallocated then."""
+        status_of = self._index.session.device_claims.status_of
+        statuses = (status_of(consumer.uid) for consumer in claim.status.reserved_for)
+        return any(status not in (None, TaskStatus.PENDING) for status in statuses)
 
     def _updated(self) -> ClaimPlans:
         """Return the plans of this session; forget what changed slices, nodes and classes alter."""
@@ -233,21 +228,3 @@ class DynamicResources:
     def _class_of(self, name: str) -> DeviceClass | None:
         known = self._index.session.objects(CLASSES).get(name)
         return known if isinstance(known, DeviceClass) else None
-
-
-def _status_step(claim: ResourceClaim, task: Task, status: dict[str, Any]) -> PreBindStep:
-    """Return the step that reserves a claim for a pod, and writes its allocation if `status` has one."""
-    consumer = {"resource": "pods", "name": task.name, "uid": task.uid}
-    return _step(
-        claim,
-        subresource="status",
-        patch_type=PatchType.STRATEGIC,
-        patch={"status": {**status, "reservedFor": [consumer]}},
-        undo={"status": {"reservedFor": [{"$patch": "delete", "uid": task.uid}]}},
-        holds={"metadata": {"uid": claim.metadata.uid}},
-    )
-
-
-def _step(claim: ResourceClaim, **more: Any) -> PreBindStep:
-    meta = claim.metadata
-    return PreBindStep(resource=CLAIMS, namespace=meta.namespace, name=meta.name, uid=meta.uid, **more)

@@ -121,6 +121,11 @@ class Visible(NamedTuple):
     pool: Pool
     devices: list[PooledDevice]
 
+    @property
+    def is_conditional(self) -> bool:
+        """Whether some of the devices have binding conditions; others are tried before."""
+        return any(device.spec.binding_conditions for device in self.devices)
+
 
 class Inventory:
     """All pools, and the pools that each node can use, kept across sessions; call `update` before reading."""
@@ -163,7 +168,7 @@ class Inventory:
                 near = [reach for reach, mask in reaches if mask.item(row)]
                 if near:
                     seen.append(Visible(pool, [device for device in pool.devices if device.reach in near]))
-            known = self._visible[row] = sorted(seen, key=lambda one: one.pool.key)
+            known = self._visible[row] = sorted(seen, key=lambda one: (one.is_conditional, one.pool.key))
         return known
 
     def rows_of(self, key: PoolKey) -> Sequence[int]:
