@@ -318,3 +318,21 @@ def test_a_named_claim_is_deallocated_as_its_last_pod_ends(namespace: Namespace,
         cluster.patch(namespace.path("pods", "q", "status"), {"status": {"phase": "Failed"}}).ok()
         freed = next(one for one in seen if not one["status"] and not one["metadata"].get("finalizers"))
         assert freed["metadata"]["name"] == "c"
+
+
+@pytest.mark.parametrize("resource", ["gpu", "kubernetes.io/gpu", "requests.example.com/gpu", "example.com/a b"])
+def test_a_class_backs_only_extended_resources(cluster: Cluster, resource: str) -> None:
+    body = {"metadata": {"name": unique("class")}, "spec": {"extendedResourceName": resource}}
+    status = cluster.create(CLASSES, body).refused(422, "Invalid")
+    _is_invalid(status, "spec.extendedResourceName", "must be a valid extended resource name")
+
+
+def test_the_status_of_a_pod_names_the_claim_for_its_extended_resources(namespace: Namespace) -> None:
+    resources = {"limits": {"example.com/gpu": "1"}}
+    container = {"name": "main", "image": "busybox", "resources": resources}
+    namespace.pod("p", schedulerName="none", containers=[container])
+    mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+    named = {"resourceClaimName": "p-extended-resources-x", "requestMappings": [mapping]}
+    patch = {"status": {"extendedResourceClaimStatus": named}}
+    stored = namespace.cluster.patch(namespace.path("pods", "p", "status"), patch).ok()
+    assert stored["status"]["extendedResourceClaimStatus"] == named

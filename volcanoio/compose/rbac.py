@@ -61,6 +61,7 @@ _SCHEDULER_WRITES = (
     Rule("", ("nodes",), ("get", "patch")),  # locks of nodes for device plugins, before a bind
     Rule(_RESOURCE, ("deviceclasses", "resourceclaims", "resourceslices"), _WATCH),  # if predicates allocates devices
     Rule(_RESOURCE, ("resourceclaims",), ("get", "patch")),  # finalizers of claims, before a bind
+    Rule(_RESOURCE, ("resourceclaims",), ("create", "delete")),  # claims for the extended resources of pods
     Rule(_RESOURCE, ("resourceclaims/status", "resourceclaims/binding"), ("patch",)),  # allocations and reservations
     Rule("", ("events",), ("create", "patch")),
 )

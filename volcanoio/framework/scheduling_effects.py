@@ -11,6 +11,7 @@ from volcanoio.model.base import Manifest
 class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One step before a pod's bind: write to an object, then wait until it matches a pattern.
 
+    `create` is the object to create first, unless one exists that matches `holds`; it is deleted when the bind fails.
     `patch` ({}: nothing is written) is sent under the uid and, where given, the resourceVersion. `undo` reverts it when
     the bind fails, unless the object then matches `keeps` or does not match `holds` (by default `patch`). Both are of
     `patch_type`, merge or strategic merge. `until`, `holds`, `keeps` and those in `fails` are patterns: an object
@@ -26,6 +27,7 @@ class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str = ""
     resource_version: str = ""
     subresource: str = ""
+    create: Manifest = {}
     patch_type: PatchType = PatchType.MERGE
     patch: Manifest = {}
     undo: Manifest = {}

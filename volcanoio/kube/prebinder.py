@@ -19,7 +19,7 @@ from volcanoio.framework.scheduling_effects import BindRequest, PreBindStep
 from volcanoio.kube import requests
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import ApiError, Conflict, NotFound
-from volcanoio.kube.requests import PatchOptions
+from volcanoio.kube.requests import DeleteOptions, PatchOptions
 from volcanoio.kube.sender import Sender
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -106,9 +106,13 @@ class PreBinder:
                 except _StepError:
                     break
                 pattern = step.holds or step.patch
-                if not step.undo or (step.keeps and matches(known, step.keeps)) or not matches(known, pattern):
+                has_undo = step.undo or step.create
+                if not has_undo or (step.keeps and matches(known, step.keeps)) or not matches(known, pattern):
                     break
-                error = await self._write(step, step.undo, str(known["metadata"].get("resourceVersion", "")))
+                if step.create:
+                    error = await self._delete(step, known)
+                else:
+                    error = await self._write(step, step.undo, str(known["metadata"].get("resourceVersion", "")))
                 if not isinstance(error, Conflict):
                     break
 
@@ -134,13 +138,29 @@ class PreBinder:
 
     async def _write_all(self, bind: BindRequest, written: Steps) -> None:
         for step in bind.prebind:
-            if step.patch:
+            if step.create:
+                written.append(step)
+                await self._create(step)
+            elif step.patch:
                 written.append(step)  # before the response: a cancelled request may have been carried out
                 error = await self._write(step, step.patch, step.resource_version)
                 if error is not None:
                     raise _StepError(f"writing {_step_object(step)}: {error.message}", error.code)
             elif step.undo:
                 written.append(step)  # it reverts what a later step writes
+
+    async def _create(self, step: PreBindStep) -> None:
+        """Create the object of a step, unless one that matches `holds` exists."""
+        request = requests.create(kinds.BY_RESOURCE[step.resource], step.create)
+        if (error := (await self._sender.send(request)).error) is None:
+            return
+        if error.code != 409 or not matches(await self._read(step), step.holds):
+            raise _StepError(f"creating {_step_object(step)}: {error.message}", error.code)
+
+    async def _delete(self, step: PreBindStep, known: Manifest) -> ApiError | None:
+        options = DeleteOptions(uid=str(known["metadata"].get("uid", "")))
+        request = requests.delete(kinds.BY_RESOURCE[step.resource], step.namespace, step.name, options)
+        return (await self._sender.send(request)).error
 
     async def _write(self, step: PreBindStep, patch: Manifest, resource_version: str) -> ApiError | None:
         kind = kinds.BY_RESOURCE[step.resource]

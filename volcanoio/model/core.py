@@ -257,6 +257,7 @@ class PodStatus(Model):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[dict[str, Any], ...] = ()
+    extended_resource_claim_status: dict[str, Any] | None = None
     start_time: str | None = None
     pod_ip: str = msgspec.field(default="", name="podIP")
 

@@ -121,3 +121,24 @@ async def test_a_pod_is_bound_once_its_device_is_attached_and_placed_again_if_th
         attached = report(claim, "dra.example.com/Attached")
         await c.client.patch(kinds.RESOURCE_CLAIM, "c", attached, "default", STATUS)
         await c.job("fabric", "Completed")
+
+
+async def test_a_pod_that_requests_an_extended_resource_gets_devices_of_the_class_that_backs_it() -> None:
+    async with cluster(nodes=2, scheduler_conf=CONF) as c:
+        node = max(node.metadata.name for node in await c.client.list(kinds.NODE))
+        await c.create(gpus(node, 2))
+        spec = {"extendedResourceName": "example.com/gpu"}
+        meta = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}}
+        await c.create({**meta, "spec": spec})
+        job = job_manifest("extended", run="10s")
+        (container,) = job["spec"]["tasks"][0]["template"]["spec"]["containers"]
+        container["resources"] = {"limits": {"cpu": "1", "example.com/gpu": "2"}}
+        await c.create(job)
+        await c.job("extended", "Running")
+        (pod,) = await c.pods("extended")
+        (claim,) = await claims(c)
+        assert pod.spec.node_name == node
+        assert sorted(one.device for one in _results(claim)) == ["gpu-0", "gpu-1"]
+        assert (pod.status.extended_resource_claim_status or {})["resourceClaimName"] == claim.metadata.name
+        await c.job("extended", "Completed")
+        await c.until(kinds.RESOURCE_CLAIM, ResourceClaim, lambda all_: not all_, "the claim is released")

@@ -52,6 +52,8 @@ class Server:
 
     async def serve(self, call: Call) -> Response:
         *_, plural, name = call.path.removesuffix("/binding").removesuffix("/status").split("/")
+        if call.method == "POST" and name == "persistentvolumeclaims":
+            return self.create(call.body)
         if plural == "pods" and self.refuse_bind:
             return refusal(self.refuse_bind, "Invalid", "no")
         if plural == "pods":
@@ -63,6 +65,9 @@ class Server:
             return refusal(404, "NotFound")
         if call.method == "GET":
             return answer(claim)
+        if call.method == "DELETE":
+            self.log.append(f"delete {name}")
+            return answer(self.claims.pop(name))
         if name in self.refuse:
             return refusal(self.refuse[name], "Conflict", "the object has been modified")
         if "resourceVersion" in call.body["metadata"] and self.conflicts:
@@ -71,6 +76,15 @@ class Server:
         self.log.append(f"write {name}")
         self.set(name, call.body)
         return answer(self.claims[name])
+
+    def create(self, manifest: Manifest) -> Response:
+        name = manifest["metadata"]["name"]
+        if name in self.claims:
+            return refusal(409, "AlreadyExists", f'"{name}" already exists')
+        self.log.append(f"create {name}")
+        meta = {**manifest["metadata"], "uid": f"uid-{name}", "resourceVersion": "1"}
+        self.claims[name] = {**manifest, "metadata": meta}
+        return answer(self.claims[name], 201)
 
     def set(self, name: str, patch: Manifest) -> None:
         claim = effects.apply_merge_patch(deepcopy(self.claims[name]), patch)
@@ -200,6 +214,37 @@ async def test_a_step_fails_at_once_with_the_error_of_the_pattern_that_its_objec
     wanted = 'execute preBind for pod ns/p0 failed: PersistentVolumeClaim "ns/a": device g failed'
     assert server.outcomes() == {"p0": wanted}
     assert server.annotations("a") == {}
+
+
+OWNED: Manifest = {"metadata": {"ownerReferences": [{"uid": "u0"}]}}
+
+
+def making(name: str, **more: Any) -> PreBindStep:
+    """A step that creates a claim of the first pod."""
+    manifest = {"metadata": {"name": name, "namespace": "ns", **OWNED["metadata"]}}
+    return step(name, **{"patch": {}, "undo": {}, "until": {}, "keeps": {}, "create": manifest, "holds": OWNED, **more})
+
+
+async def test_a_created_object_is_deleted_if_the_batch_fails() -> None:
+    server = Server("b")
+    server.refuse["b"] = 409
+    async with server.binder() as binder:
+        binder.submit(batch(msgspec.structs.replace(making("new"), uid=""), step("b")))
+        await until(lambda: not binder.unfinished)
+    assert server.log == ["create new", "delete new"]
+    assert server.claims.keys() == {"b"}
+
+
+@pytest.mark.parametrize("owner", ["u0", "other"])
+async def test_an_object_that_exists_is_used_if_it_is_the_pods(owner: str) -> None:
+    server = Server("a")
+    server.claims["a"]["metadata"]["ownerReferences"] = [{"uid": owner}]
+    async with server.binder() as binder:
+        binder.submit(batch(making("a")))
+        await until(lambda: not binder.unfinished)
+    text = 'execute preBind for pod ns/p0 failed: creating PersistentVolumeClaim "ns/a": "a" already exists'
+    assert server.outcomes() == {"p0": "done" if owner == "u0" else text}
+    assert server.claims.keys() == {"a"}
 
 
 async def test_a_revert_yields_to_other_writers() -> None:

@@ -84,16 +84,23 @@ class DeviceClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     `error` is why no node is feasible at all. `key` (`namespace/name`) is "" for a claim that was made for the pod from
     a template and is not allocated yet: pods with such claims of equal content can have the same shape. `devices` is
-    the JSON of the claim's `spec.devices`, without the parameters for drivers.
+    the JSON of the claim's `spec.devices`, without the parameters for drivers. `is_extended`: it is for the extended
+    resources of a pod and does not exist yet; the scheduler makes it before the bind.
     """
 
     error: str = ""
     key: str = ""
     devices: bytes = b""
+    is_extended: bool = False
 
 
 class DeviceClaimsView(Protocol):
     """The device claims of tasks."""
+
+    @property
+    def backing(self) -> Mapping[str, str]:
+        """Extended resources for which devices are claimed, and the class of each."""
+        ...
 
     def claims(self, task: Task) -> Sequence[tuple[str, DeviceClaim]]:
         """Return the claims of a task by key (`namespace/name`), in the order of its spec."""

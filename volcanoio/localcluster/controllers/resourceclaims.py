@@ -168,6 +168,8 @@ def _claim_names(pod: Pod) -> Iterator[str]:
     for entry in pod.spec.resource_claims:
         if name := entry.get("resourceClaimName") or statuses.get(entry.get("name")):
             yield str(name)
+    if (extended := pod.status.extended_resource_claim_status) is not None:
+        yield str(extended.get("resourceClaimName"))
 
 
 def _kept(claim: ResourceClaim, view: ReconcileView) -> tuple[list[Consumer], dict[str, float]]:

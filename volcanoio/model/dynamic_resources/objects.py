@@ -146,6 +146,7 @@ class ClassSpec(Model):
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[dict[str, Any], ...] = ()
+    extended_resource_name: str = ""
 
 
 class DeviceClass(ApiObject):

@@ -30,7 +30,10 @@ WRITE_SECONDS = 5.0
 
 
 class _Written:
-    """An allocation that is being written, for a claim (its uid) and by the binds of pods (their uids)."""
+    """An allocation that is being written, for a claim (its uid) and by the binds of pods (their uids).
+
+    A claim that the scheduler makes has no uid yet.
+    """
 
     __slots__ = ("allocation", "claim", "pods", "waiting_since")
 
@@ -152,7 +155,9 @@ class ClaimPlans:
         """Return whether an allocation may be written and is not seen yet."""
         written = self._written[key]
         claim = self._view.objects(CLAIMS).get(key)
-        if key in self._stored or claim is None or claim.metadata.uid != written.claim:
+        if key in self._stored:
+            return False
+        if written.claim and (claim is None or claim.metadata.uid != written.claim):
             return False
         status_of = self._view.device_claims.status_of
         statuses = {status for pod in written.pods if (status := status_of(pod)) is not None}
@@ -184,7 +189,8 @@ def allocation_of(
 def _result(claim: ResourceClaim, at: int, chosen: Chosen) -> DeviceResult:
     driver, pool, device = chosen.device.id
     request, spec = chosen.alternative.request, chosen.device.spec
-    share = uuid5(_SHARES, f"{claim.metadata.uid}/{at}/{driver}/{pool}/{device}")
+    owner = claim.metadata.uid or claim.metadata.key
+    share = uuid5(_SHARES, f"{owner}/{at}/{driver}/{pool}/{device}")
     return DeviceResult(
         request=chosen.alternative.name,
         driver=driver,

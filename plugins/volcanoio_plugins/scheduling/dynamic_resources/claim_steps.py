@@ -13,7 +13,9 @@ import msgspec
 from volcanoio.framework.effects import PatchType
 from volcanoio.framework.scheduling.views import Task
 from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.dynamic_resources.extended_resources import ANNOTATION
 from volcanoio.model.dynamic_resources.objects import FINALIZER, Allocation, ResourceClaim
 from volcanoio_plugins.scheduling.dynamic_resources.binding_conditions import awaited, failures, is_ready, seconds_left
 from volcanoio_plugins.scheduling.dynamic_resources.claim_plans import CLAIMS
@@ -44,6 +46,37 @@ def allocate(claim: ResourceClaim, allocation: Allocation, task: Task, now: floa
     return steps
 
 
+def make(claim: ResourceClaim, requests: Sequence[Manifest], task: Task) -> PreBindStep:
+    """Return the step that makes the claim for the extended resources of a pod."""
+    owner = kinds.owner_reference(kinds.POD, task.pod)
+    del owner["blockOwnerDeletion"]
+    metadata = {
+        "name": claim.metadata.name,
+        "namespace": claim.metadata.namespace,
+        "annotations": {ANNOTATION: "true"},
+        "ownerReferences": [owner],
+        "finalizers": [FINALIZER],
+    }
+    manifest = {"metadata": metadata, "spec": {"devices": {"requests": list(requests)}}}
+    return _step(claim, create=manifest, holds={"metadata": {"ownerReferences": [{"uid": task.uid}]}})
+
+
+def name_in_status(claim: ResourceClaim, mappings: Sequence[Manifest], task: Task) -> PreBindStep:
+    """Return the step that names the claim for a pod's extended resources in the status of the pod."""
+    name = {"resourceClaimName": claim.metadata.name}
+    patch = {"status": {"extendedResourceClaimStatus": {"requestMappings": list(mappings), **name}}}
+    return PreBindStep(
+        resource=kinds.POD.resource,
+        namespace=task.namespace,
+        name=task.name,
+        uid=task.uid,
+        subresource="status",
+        patch=patch,
+        undo={"status": {"extendedResourceClaimStatus": None}},
+        holds={"status": {"extendedResourceClaimStatus": name}},
+    )
+
+
 def refuse(claim: ResourceClaim) -> list[PreBindStep]:
     """Return the step that refuses the bind, because the claim was deallocated within the cycle."""
     return [_step(claim, until={"status": {"allocation": True}}, timeout=0.0)]
@@ -65,7 +98,7 @@ def _status_step(claim: ResourceClaim, task: Task, status: Manifest) -> PreBindS
         patch_type=PatchType.STRATEGIC,
         patch={"status": {**status, "reservedFor": [consumer]}},
         undo={"status": {"reservedFor": [{"$patch": "delete", "uid": task.uid}]}},
-        holds={"metadata": {"uid": claim.metadata.uid}},
+        holds={"metadata": {"name": claim.metadata.name}},
     )
 
 

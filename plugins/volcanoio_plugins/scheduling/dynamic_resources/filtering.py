@@ -16,11 +16,15 @@ from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import DeviceClaim, Nodes, Shape, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
+from volcanoio.model.base import ObjectMeta
+from volcanoio.model.dynamic_resources.extended_resources import ANNOTATION, ExtendedRequests, extended_requests
 from volcanoio.model.dynamic_resources.objects import (
+    FINALIZER,
     MAX_CONSUMERS,
     ClaimedDevices,
     DeviceClass,
     ResourceClaim,
+    ResourceClaimSpec,
 )
 from volcanoio_plugins.scheduling.dynamic_resources import claim_steps
 from volcanoio_plugins.scheduling.dynamic_resources.allocator import (
@@ -119,26 +123,44 @@ class DynamicResources:
             found = self._search(requests, row).allocate()
         except AllocationError:
             return  # the task waits on a node whose devices are in use, and is placed again
-        for (key, _), request, chosen in zip(unallocated, requests, found, strict=True):
-            claim = self._index.session.objects(CLAIMS).get(key)
-            if isinstance(claim, ResourceClaim):
+        for (key, asked), request, chosen in zip(unallocated, requests, found, strict=True):
+            if (claim := self._claim(key, asked)) is not None:
                 plans.plan(key, allocation_of(claim, request, chosen, task.node, self._index.session.now))
 
     def steps(self, task: Task) -> Sequence[PreBindStep]:
         """Return the steps that write allocations and reservations of the task's claims."""
         steps: list[PreBindStep] = []
         session, plans = self._index.session, self._updated()
-        claims, now = session.objects(CLAIMS), session.now
-        for key, _ in session.device_claims.claims(task):
-            if not isinstance(claim := claims.get(key), ResourceClaim):
+        for key, asked in session.device_claims.claims(task):
+            if (claim := self._claim(key, asked)) is None:
                 continue
+            extended = self._extended(task) if ANNOTATION in claim.metadata.annotations else None
+            if extended is not None and asked.is_extended:
+                steps.append(claim_steps.make(claim, extended.requests, task))
             if plans.is_stored(key):
-                steps += claim_steps.reserve(claim, task, now)
+                steps += claim_steps.reserve(claim, task, session.now)
             elif (allocation := plans.commit(key, claim, task.uid)) is not None:
-                steps += claim_steps.allocate(claim, allocation, task, now)
+                steps += claim_steps.allocate(claim, allocation, task, session.now)
             else:  # the pod is placed again
                 steps += claim_steps.refuse(claim)
+            if extended is not None:
+                steps.append(claim_steps.name_in_status(claim, extended.mappings, task))
         return steps
+
+    def _claim(self, key: str, asked: DeviceClaim) -> ResourceClaim | None:
+        """Return a claim as it is stored, or as it will be made for extended resources."""
+        if asked.is_extended:
+            namespace, _, name = key.partition("/")
+            metadata = ObjectMeta(
+                name=name, namespace=namespace, annotations={ANNOTATION: "true"}, finalizers=(FINALIZER,)
+            )
+            return ResourceClaim(metadata=metadata, spec=ResourceClaimSpec(devices=_DECODE.decode(asked.devices)))
+        claim = self._index.session.objects(CLAIMS).get(key)
+        return claim if isinstance(claim, ResourceClaim) else None
+
+    def _extended(self, task: Task) -> ExtendedRequests:
+        """Return the requests for the extended resources of a task."""
+        return extended_requests(task.pod.spec, self._index.session.device_claims.backing)
 
     def _reasons(self, shape: Shape) -> list[tuple[str, Mask]]:
         """Return why nodes fail, as texts with masks over all nodes."""

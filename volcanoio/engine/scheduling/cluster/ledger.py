@@ -15,7 +15,7 @@ from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, NO_ANNOTATIONS, 
 from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
-from volcanoio.engine.scheduling.cluster.shapes import Shapes
+from volcanoio.engine.scheduling.cluster.shapes import Shapes, may_request
 from volcanoio.engine.scheduling.podindex.index import PodIndex
 from volcanoio.engine.scheduling.topology.tree import HyperNodeCache
 from volcanoio.framework.scheduling.views import TaskStatus
@@ -440,12 +440,16 @@ class Ledger:
                 self.jobs_by_phase.setdefault(phase, {})[job.key] = job
                 self.dirty[job.key] = job
 
-    def ignore_resources(self, names: frozenset[str]) -> None:
-        """Leave resources out of requests, of what nodes have and of minResources, and take the former ones back."""
+    def ignore_resources(self, names: frozenset[str], claimed: frozenset[str]) -> None:
+        """Leave resources out of requests, of what nodes have and of minResources, and take the former ones back.
+
+        Devices are claimed for those in `claimed`.
+        """
         affected = names ^ self.ignored_resources
-        self.ignored_resources = self.columns.ignored_resources = names
-        self.shapes.ignore_resources(names)
-        for task in [task for task in self.tasks.values() if not affected.isdisjoint(task.shape.limits)]:
+        self.ignored_resources = names
+        self.columns.ignore_resources(names)
+        self.shapes.ignore_resources(names, claimed)
+        for task in [task for task in self.tasks.values() if may_request(task.shape, affected)]:
             status, node = task.status, task.node
             self.remove_task(task)
             task.update(task.pod, self.shapes.of(task.pod))

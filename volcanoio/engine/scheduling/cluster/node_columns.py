@@ -202,6 +202,7 @@ class NodeColumns(CpuMemoryColumns):
         self.resources: dict[str, int] = {}
         self.ignored_resources: frozenset[str] = frozenset()
         """Resources that nodes do not have as plain amounts."""
+        self._ignored_on: dict[str, set[str]] = {}  # the nodes that have some of an ignored resource
         self.rows: dict[str, int] = {}
         self.clock = 0
         """Number of row changes."""
@@ -226,8 +227,7 @@ class NodeColumns(CpuMemoryColumns):
         """Clock of the last change per row; as floats (exact up to 2^53) these compare more than twice as fast."""
         self._log: NDArray[np.intp] = np.zeros(LOG_SIZE, np.intp)
         """Rows that changed last: the n-th change of the clock is at n % LOG_SIZE."""
-        self._node_removed_at = 0
-        """Clock when a node was last removed."""
+        self._node_removed_at = 0  # clock when a node was last removed
         self.spec_changed_at: Ints = np.zeros(capacity, np.int64)
         self.freed_at: Ints = np.zeros(capacity, np.int64)
         """`freed_count` when room may have last appeared per row."""
@@ -276,8 +276,11 @@ class NodeColumns(CpuMemoryColumns):
         """Add or update a node and return its row; tasks counted on a known node stay."""
         row = self.rows.get(node.metadata.name)
         allocatable = stored_amounts(node.status.allocatable)
-        for name in self.ignored_resources.intersection(allocatable):
-            del allocatable[name]
+        for name in self.ignored_resources:
+            if allocatable.pop(name, 0) > 0:
+                self._ignored_on.setdefault(name, set()).add(node.metadata.name)
+            elif name in self._ignored_on:
+                self._ignored_on[name].discard(node.metadata.name)
         if OVERSUBSCRIBED in node.metadata.labels:
             add_oversubscription(node, allocatable)
         for name in allocatable:
@@ -294,6 +297,18 @@ class NodeColumns(CpuMemoryColumns):
         self._spec_changed(row)
         return row
 
+    def ignore_resources(self, names: frozenset[str]) -> None:
+        """Leave resources out of what nodes have, from now on."""
+        self.ignored_resources = names
+        self._ignored_on = {name: nodes for name, nodes in self._ignored_on.items() if name in names}
+
+    def has_resource(self, name: str) -> bool:
+        """Return whether a node has some of a resource, be it ignored or not."""
+        if name in self.ignored_resources:
+            return bool(self._ignored_on.get(name))
+        index = self.resources.get(name)
+        return index is not None and bool(self.block[Quantity.ALLOCATABLE, index].any())
+
     def update_object(self, row: int, node: Node) -> None:
         """Update a node of which only fields for scores changed, such as images."""
         self.objects[row] = node
@@ -302,6 +317,8 @@ class NodeColumns(CpuMemoryColumns):
     def remove_node(self, name: str) -> None:
         """Remove a node and its amounts; the last row moves to its place."""
         row = self.rows.pop(name)
+        for nodes in self._ignored_on.values():
+            nodes.discard(name)
         last = len(self.names) - 1
         if row != last:
             moved_name = self.names[last]

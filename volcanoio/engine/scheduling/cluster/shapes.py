@@ -50,11 +50,16 @@ class Shapes:
         self._by_claims: dict[int, dict[tuple[tuple[VolumeClaim, ...], tuple[DeviceClaim, ...]], Shape]] = {}
         self._ignored: frozenset[str] = frozenset()
         """Resources that plugins account for themselves."""
+        self._claimed: frozenset[str] = frozenset()
+        """Those of them for which devices are claimed."""
         self._encode = msgspec.msgpack.Encoder(order="sorted").encode
 
-    def ignore_resources(self, names: frozenset[str]) -> None:
-        """Leave resources out of the requests of shapes from now on; limits keep them."""
-        self._ignored = names
+    def ignore_resources(self, names: frozenset[str], claimed: frozenset[str]) -> None:
+        """Leave resources out of the requests of shapes from now on; limits keep them.
+
+        Pods that request resources in `claimed` have claims of devices.
+        """
+        self._ignored, self._claimed = names, claimed
         self._by_spec_key.clear()
 
     def of(self, pod: Pod) -> Shape:
@@ -136,21 +141,19 @@ class Shapes:
         return self._last_transient_id
 
     def _intern(self, spec: PodSpec) -> Shape:
-        requests = {
-            name: amount
-            for name, amount in pod_amounts(spec, "requests").items()
-            if amount and name not in self._ignored
-        }
+        asked = pod_amounts(spec, "requests")
+        requests = {name: amount for name, amount in asked.items() if amount and name not in self._ignored}
+        claims = any(asked.get(name) for name in self._claimed)
         shape = Shape(
             id=len(self.all),
             base_id=len(self.all),
             requests={**requests, PODS: 1},
-            best_effort=not requests,
+            best_effort=not requests and not claims,
             node_selector=spec.node_selector,
             affinity=_node_affinity_only(spec.affinity),
             tolerations=spec.tolerations,
             host_ports=_host_ports(spec),
-            has_device_claims=bool(spec.resource_claims),
+            has_device_claims=bool(spec.resource_claims) or claims,
             limits=pod_amounts(spec, "limits"),
             nonzero_requests={
                 name: amount for name, amount in pod_amounts(spec, "requests", _NONZERO).items() if name in _NONZERO
@@ -162,6 +165,11 @@ class Shapes:
         self._by_content[content] = shape
         self.all.append(shape)
         return shape
+
+
+def may_request(shape: Shape, names: frozenset[str]) -> bool:
+    """Return whether pods of a shape may request one of some resources, ignored or not."""
+    return shape.has_device_claims or not (names.isdisjoint(shape.requests) and names.isdisjoint(shape.limits))
 
 
 def _container_key(container: Container) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from volcanoio.engine.scheduling.claims.extended_resources import DEVICE_CLASSES, ExtendedResources
 from volcanoio.engine.scheduling.cluster.attempts import FreedRoom, UnschedulableJobs
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
@@ -155,6 +156,7 @@ class ClusterState:
         self.handover = None if options.scope is None else Handover(options.scope)
         self.reservation_seconds = options.reservation_seconds
         self.ledger = Ledger()
+        self.extended_resources = ExtendedResources(self.ledger)
         self.shards = None if options.sharding is None else NodeShards(options.sharding, self.ledger)
         self.inputs = self.ledger.inputs
         self.answers: dict[tuple[str, str], Answer] = {}
@@ -427,8 +429,12 @@ class ClusterState:
         self._forget_finished_prebinds()
         if self._rules is None or self._rules.profile is not profile:
             self._rules = Rules(profile) if shards is None else Rules(profile, shards.filters(), shards.scorers())
-            if profile.ignored_resources != self.ledger.ignored_resources:
-                self.ledger.ignore_resources(profile.ignored_resources)
+            self.unschedulable.cluster_generation += 1
+            self.ledger.columns.mark_all_freed()
+        changes_requests = (
+            DEVICE_CLASSES in profile.watches or profile.ignored_resources != self.ledger.ignored_resources
+        )
+        if changes_requests and self.extended_resources.update(profile):
             self.unschedulable.cluster_generation += 1
             self.ledger.columns.mark_all_freed()
         return self._rules

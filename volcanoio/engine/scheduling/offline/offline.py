@@ -246,7 +246,11 @@ class Offline:
         self.put(msgspec.structs.replace(pod, metadata=meta, spec=spec))
 
     def _write(self, step: PreBindStep) -> None:
-        obj = self.objects.get((step.resource, f"{step.namespace}/{step.name}" if step.namespace else step.name))
+        key = f"{step.namespace}/{step.name}" if step.namespace else step.name
+        if step.create:
+            manifest = {**step.create, "metadata": {**step.create["metadata"], "uid": f"created/{key}"}}
+            self.put(msgspec.convert(manifest, kinds.BY_RESOURCE[step.resource].type))
+        obj = self.objects.get((step.resource, key))
         if obj is not None and step.patch:
             kind = kinds.of(obj)
             manifest, patch = kind.manifest(obj), step.patch

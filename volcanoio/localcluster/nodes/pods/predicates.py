@@ -115,12 +115,13 @@ def pod_requests(pod: Pod) -> Amounts:
     That is the larger of its containers together and each init step, plus overhead, and one pod.
 
     A container without a request for a resource takes its limit. Sidecars (init containers that restart always) run
-    beside all that start after them.
+    beside all that start after them. Extended resources that are claimed as devices do not count.
     """
     running: Amounts = {}
     peak: Amounts = {}
+    claimed = _claimed_resources(pod)
     for container in pod.spec.init_containers:
-        need = _container_requests(container)
+        need = _container_requests(container, claimed)
         if container.restart_policy == "Always":
             add(running, need)
             peak = maximum(peak, running)
@@ -129,7 +130,7 @@ def pod_requests(pod: Pod) -> Amounts:
             add(step, need)
             peak = maximum(peak, step)
     for container in pod.spec.containers:
-        add(running, _container_requests(container))
+        add(running, _container_requests(container, claimed))
     result = maximum(running, peak)
     if pod.spec.resources is not None:
         result.update(amounts({**pod.spec.resources.limits, **pod.spec.resources.requests}))
@@ -138,8 +139,15 @@ def pod_requests(pod: Pod) -> Amounts:
     return result
 
 
-def _container_requests(container: Container) -> Amounts:
-    return amounts({**container.resources.limits, **container.resources.requests})
+def _claimed_resources(pod: Pod) -> set[tuple[str, str]]:
+    """Return the containers and extended resources for which the pod has a claim."""
+    mappings = (pod.status.extended_resource_claim_status or {}).get("requestMappings") or ()
+    return {(str(each.get("containerName")), str(each.get("resourceName"))) for each in mappings}
+
+
+def _container_requests(container: Container, claimed: Set[tuple[str, str]]) -> Amounts:
+    wanted = {**container.resources.limits, **container.resources.requests}
+    return amounts({name: amount for name, amount in wanted.items() if (container.name, name) not in claimed})
 
 
 class Usage:

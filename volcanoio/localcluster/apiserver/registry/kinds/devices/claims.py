@@ -24,7 +24,7 @@ from volcanoio.localcluster.apiserver.registry.kinds.rules import IMMUTABLE, fil
 from volcanoio.localcluster.apiserver.registry.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
 from volcanoio.model.dynamic_resources.objects import ALL_DEVICES, EXACT_COUNT, MAX_CONSUMERS, MAX_DEVICES
-from volcanoio.model.validation.dns_names import annotation_errors, label_errors, subdomain_rule
+from volcanoio.model.validation.dns_names import annotation_errors, label_errors, qualified_rule, subdomain_rule
 from volcanoio.model.validation.field_errors import (
     FieldError,
     forbidden,
@@ -256,7 +256,18 @@ def _uid_errors(text: str, path: str) -> list[FieldError]:
 def _validate_class(device_class: Manifest) -> list[FieldError]:
     spec = device_class.get("spec") or {}
     found = selector_errors(spec.get("selectors"), "spec.selectors")
-    return found + each(spec.get("config"), "spec.config", config_errors, MAX_CONFIG)
+    found += each(spec.get("config"), "spec.config", config_errors, MAX_CONFIG)
+    resource = spec.get("extendedResourceName")
+    if resource is not None and not _is_extended(str(resource)):
+        found.append(invalid("spec.extendedResourceName", resource, "must be a valid extended resource name"))
+    return found
+
+
+def _is_extended(resource: str) -> bool:
+    """Return whether a resource is one that Kubernetes does not define (v1helper.IsExtendedResourceName)."""
+    if "/" not in resource or "kubernetes.io/" in resource or resource.startswith("requests."):
+        return False
+    return not qualified_rule(f"requests.{resource}")
 
 
 RESOURCE_CLAIMS: Final = Strategy(
