@@ -336,3 +336,14 @@ def test_the_status_of_a_pod_names_the_claim_for_its_extended_resources(namespac
     patch = {"status": {"extendedResourceClaimStatus": named}}
     stored = namespace.cluster.patch(namespace.path("pods", "p", "status"), patch).ok()
     assert stored["status"]["extendedResourceClaimStatus"] == named
+
+
+def test_admin_access_needs_a_label_of_the_namespace_also_in_templates(namespace: Namespace) -> None:
+    path = claims(namespace).removesuffix("s") + "templates"
+    body = {"metadata": {"name": "t"}, "spec": {"spec": asking(adminAccess=True)}}
+    status = namespace.cluster.create(path, body).refused(422, "Invalid")
+    _is_invalid(status, "spec.devices.requests[0].adminAccess", "label on the containing namespace")
+    labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    namespace.cluster.patch(f"/api/v1/namespaces/{namespace.name}", labels).ok()
+    namespace.cluster.create(path, body).ok()
+    namespace.cluster.create(claims(namespace), {"metadata": {"name": "c"}, "spec": asking(adminAccess=True)}).ok()

@@ -216,6 +216,98 @@ ONE = [*NODES, CLASS, group("g", 1)]
         ],
         binds={"p": "n1"},
     ),
+    Scenario(
+        name="taints keep devices from new claims by their effect, unless these tolerate key, value and effect",
+        cluster=[
+            *(*NODES, CLASS),
+            resource_slice(
+                "s1",
+                [
+                    device("observed", taints=[{"key": "hot", "effect": "None"}]),
+                    device("failing", taints=[{"key": "hot", "value": "very", "effect": "NoExecute"}]),
+                ],
+                on="n1",
+            ),
+            *(group("a", 1), claim("a"), using("pa", "a", "a")),
+            *(group("b", 1), claim("b"), using("pb", "b", "b")),
+            *(group("c", 1), claim("c", request(tolerations=[{"key": "hot", "effect": "NoSchedule"}]))),
+            using("pc", "c", "c"),
+            group("d", 1),
+            claim("d", request(tolerations=[{"key": "hot", "value": "very", "effect": "NoExecute"}])),
+            using("pd", "d", "d"),
+        ],
+        binds={"pa": "n1", "pd": "n1"},
+    ),
+    Scenario(
+        name="of alternatives one whose devices are tainted is passed over, and constraints may name alternatives",
+        cluster=[
+            *ONE,
+            resource_slice("s1", [device("a", numa=0, taints=[BROKEN]), device("b", numa=1)], on="n1"),
+            resource_slice("s2", [device("a", numa=0), device("b", numa=1), device("c", numa=0)], on="n2"),
+            claim(
+                "c",
+                {
+                    "name": "r",
+                    "firstAvailable": [
+                        {"name": "two", "deviceClassName": "gpu", "count": 2, "allocationMode": "ExactCount"},
+                        {"name": "four", "deviceClassName": "gpu", "count": 4, "allocationMode": "ExactCount"},
+                    ],
+                },
+                constraints=[{"requests": ["r/two"], "matchAttribute": "gpu.example.com/numa"}],
+            ),
+            using("p", "g", "c"),
+        ],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="devices of all nodes and devices that select their own nodes",
+        cluster=[
+            *(*NODES, CLASS),
+            resource_slice(
+                "s",
+                [
+                    *(device("one", nodeName="n2"), device("any", allNodes=True)),
+                    device(
+                        "some",
+                        nodeSelector={
+                            "nodeSelectorTerms": [
+                                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+                            ]
+                        },
+                    ),
+                ],
+                perDeviceNodeSelection=True,
+            ),
+            *(group("g", 1), claim("c", request("gpu", 3)), using("p", "g", "c")),
+        ],
+        binds={"p": "n2"},
+    ),
+    Scenario(
+        name="a pool whose newer generation is for another node has no devices here",
+        cluster=[
+            *ONE,
+            resource_slice("old", gpus(1), on="n1", pool="p"),
+            resource_slice("new", gpus(1), on="n2", pool="p", generation=2, count=2),
+            *(claim("c"), using("p", "g", "c")),
+        ],
+        binds={},
+    ),
+    Scenario(
+        name="a claim asks for more devices than it may have",
+        cluster=[*ONE, resource_slice("s", gpus(40), on="n1"), claim("c", request("gpu", 33)), using("p", "g", "c")],
+        binds={},
+        reasons={"g": "0/2 nodes are unavailable: 2 number of requested devices 33 exceeds the claim limit of 32."},
+    ),
+    Scenario(
+        name="256 pods use a claim at most",
+        cluster=[
+            *(node("n1", pods="999", cpu="999"), CLASS, resource_slice("s", gpus(1), on="n1")),
+            claim("c", status=allocated("s/gpu-0", pods=tuple(f"o{at}" for at in range(255)))),
+            *(group("g", 1), using("p", "g", "c"), group("h", 1), using("q", "h", "c")),
+        ],
+        bind_order=["p"],
+        reasons={"h": "0/1 nodes are unavailable: 1 resourceclaim in use."},
+    ),
     conf=ENABLED,
 )
 def test_devices_are_chosen(scenario: Scenario) -> None:

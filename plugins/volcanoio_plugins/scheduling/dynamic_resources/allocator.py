@@ -52,6 +52,11 @@ class Alternative(NamedTuple):
     device_class: DeviceClass
     selectors: tuple[Expressions, ...]
 
+    @property
+    def is_all(self) -> bool:
+        """Whether it is for all devices."""
+        return self.request.allocation_mode == ALL_DEVICES
+
 
 class ClaimRequest(NamedTuple):
     """What a claim asks for: per request its alternatives, and the constraints on the devices of all requests."""
@@ -71,10 +76,15 @@ class Chosen(NamedTuple):
 def requested(devices: ClaimedDevices, class_of: Callable[[str], DeviceClass | None]) -> ClaimRequest:
     """Return what a claim asks for; raises AllocationError if that cannot be understood."""
     found = []
+    least = 0
     for request in devices.requests:
         if not request.alternatives:
             raise AllocationError(f"request {request.name}: unknown request type")
-        found.append(tuple(_alternative(name, exact, class_of) for name, exact in request.alternatives))
+        alternatives = tuple(_alternative(name, exact, class_of) for name, exact in request.alternatives)
+        least += min(1 if each.is_all else each.request.count for each in alternatives)
+        found.append(alternatives)
+    if least > MAX_DEVICES:
+        raise AllocationError(f"number of requested devices {least} exceeds the claim limit of {MAX_DEVICES}")
     for at, constraint in enumerate(devices.constraints):
         if not constraint.match_attribute and not constraint.distinct_attribute:
             raise AllocationError(f"constraint #{at}: empty constraint (unsupported constraint type?)")
@@ -176,7 +186,7 @@ class Search:
         if at >= len(requests):
             return self._claim(claim + 1)
         for alternative in requests[at]:
-            is_all = alternative.request.allocation_mode == ALL_DEVICES
+            is_all = alternative.is_all
             devices = self._all_devices(alternative) if is_all else self._devices
             count = len(devices) if is_all else alternative.request.count
             if (is_all and not devices) or len(self._chosen[claim]) + count > MAX_DEVICES:

@@ -17,7 +17,13 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
 from volcanoio.model.core import NodeSelector, NodeSelectorTerm, Requirement
-from volcanoio.model.dynamic_resources.objects import Allocation, DeviceResult, DeviceResults, ResourceClaim
+from volcanoio.model.dynamic_resources.objects import (
+    MAX_CONSUMERS,
+    Allocation,
+    DeviceResult,
+    DeviceResults,
+    ResourceClaim,
+)
 from volcanoio.model.selectors import NAME_FIELD
 from volcanoio.model.times import rfc3339
 from volcanoio_plugins.scheduling.dynamic_resources.allocator import Chosen, ClaimRequest
@@ -55,6 +61,8 @@ class ClaimPlans:
         self.session = 0
         self._view: SessionView
         self._table: Table
+        self._consumers: Table
+        """Per claim the number of tasks placed in this session that use it."""
         self._table_seen = -1
         self._stored: dict[str, Allocation] = {}
         self._written: dict[str, _Written] = {}
@@ -70,6 +78,7 @@ class ClaimPlans:
         self._planned.clear()
         self._table = session.table(_OWNER, "allocations of claims")
         self._table_seen = self._table.version
+        self._consumers = session.table(_OWNER, "consumers of claims")
         self._read_claims()
         self._read_steps()
         for key in list(self._written):
@@ -100,6 +109,16 @@ class ClaimPlans:
     def is_stored(self, key: str) -> bool:
         """Return whether the allocation of a claim is stored."""
         return key in self._stored
+
+    def is_full(self, key: str) -> bool:
+        """Return whether as many pods use a claim as may."""
+        claim = self._view.objects(CLAIMS).get(key)
+        reserved = len(claim.status.reserved_for) if isinstance(claim, ResourceClaim) else 0
+        return reserved + self._consumers.get(key) >= MAX_CONSUMERS
+
+    def use(self, key: str) -> None:
+        """Count a placed task that uses a claim."""
+        self._consumers.add(key, 1)
 
     def plan(self, key: str, allocation: Allocation) -> None:
         """Plan the allocation of a claim, until it is undone or committed."""

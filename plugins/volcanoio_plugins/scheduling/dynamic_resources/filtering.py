@@ -20,7 +20,6 @@ from volcanoio.model.base import ObjectMeta
 from volcanoio.model.dynamic_resources.extended_resources import ANNOTATION, ExtendedRequests, extended_requests
 from volcanoio.model.dynamic_resources.objects import (
     FINALIZER,
-    MAX_CONSUMERS,
     ClaimedDevices,
     DeviceClass,
     ResourceClaim,
@@ -111,15 +110,15 @@ class DynamicResources:
     def task_placed(self, task: Task) -> None:
         """Plan the allocation of the task's claims on its node."""
         plans, row = self._updated(), self._index.row_of(task.node)
-        unallocated = [
-            (key, claim)
-            for key, claim in self._index.session.device_claims.claims(task)
-            if not claim.error and plans.allocation_of(key) is None
-        ]
+        unallocated = []
+        for key, asked in self._index.session.device_claims.claims(task):
+            plans.use(key)
+            if not asked.error and plans.allocation_of(key) is None:
+                unallocated.append((key, asked))
         if not unallocated or row is None:
             return
         try:
-            requests = [self._requested(claim.devices) for _, claim in unallocated]
+            requests = [self._requested(asked.devices) for _, asked in unallocated]
             found = self._search(requests, row).allocate()
         except AllocationError:
             return  # the task waits on a node whose devices are in use, and is placed again
@@ -175,8 +174,8 @@ class DynamicResources:
                 continue
             if (selector := allocation.node_selector) is not None:
                 away |= ~index.matches_any(selector.node_selector_terms)
+            full |= plans.is_full(claim.key)
             if isinstance(stored := index.session.objects(CLAIMS).get(claim.key), ResourceClaim):
-                full |= len(stored.status.reserved_for) >= MAX_CONSUMERS
                 away |= has_failed(stored) and self._is_used(stored)
         reasons = [(NOT_HERE, away)]
         if full:

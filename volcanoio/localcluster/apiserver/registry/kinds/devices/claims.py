@@ -45,18 +45,26 @@ _ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 _SOURCES: Final = ("FromClaim", "FromClass")
 
 
-def _check_admin_access(claim: Manifest, core: Core) -> None:
+def _check_claim(claim: Manifest, core: Core) -> None:
+    _check_admin_access(claim, spec_of(claim), "resourceclaims", core)
+
+
+def _check_template(template: Manifest, core: Core) -> None:
+    _check_admin_access(template, spec_of(spec_of(template)), "resourceclaimtemplates", core)
+
+
+def _check_admin_access(obj: Manifest, spec: Manifest, plural: str, core: Core) -> None:
     """Refuse admin access to devices in a namespace that is not labelled for it; raises ApiError."""
-    requests = listed((spec_of(claim).get("devices") or {}).get("requests"))
+    requests = listed((spec.get("devices") or {}).get("requests"))
     at = next((at for at, one in enumerate(requests) if (one.get("exactly") or {}).get("adminAccess")), None)
     if at is None:
         return
-    namespace = core.store.get(Ref("namespaces", "", claim["metadata"].get("namespace", "")))
+    namespace = core.store.get(Ref("namespaces", "", obj["metadata"].get("namespace", "")))
     if namespace is None or namespace.labels.get(_ADMIN_ACCESS) != "true":
         rule = f"admin access to devices requires the `{_ADMIN_ACCESS}: true` label on the containing namespace"
         error = forbidden(f"spec.devices.requests[{at}].adminAccess", rule)
-        name = str(claim["metadata"].get("name", ""))
-        raise errors.invalid_object(core.registry.builtin("resourceclaims.resource.k8s.io"), name, [error])
+        name = str(obj["metadata"].get("name", ""))
+        raise errors.invalid_object(core.registry.builtin(f"{plural}.resource.k8s.io"), name, [error])
 
 
 def _keep_status(new: Manifest, old: Manifest) -> None:
@@ -271,7 +279,7 @@ def _is_extended(resource: str) -> bool:
 
 
 RESOURCE_CLAIMS: Final = Strategy(
-    create=_check_admin_access,
+    create=_check_claim,
     keep=_keep_status,
     default=_default_claim,
     validate=_validate_claim,
@@ -280,6 +288,10 @@ RESOURCE_CLAIMS: Final = Strategy(
     validate_status=_validate_status,
 )
 RESOURCE_CLAIM_TEMPLATES: Final = Strategy(
-    default=_default_template, validate=_validate_template, validate_update=_immutable_spec, only_updates=True
+    create=_check_template,
+    default=_default_template,
+    validate=_validate_template,
+    validate_update=_immutable_spec,
+    only_updates=True,
 )
 DEVICE_CLASSES: Final = Strategy(validate=_validate_class)
