@@ -163,6 +163,8 @@ class Search:
         """Claims for which a device is taken in this search."""
         self._consumed: dict[tuple[str, str, str], list[dict[str, Fraction]]] = {}
         """What the shares of a device that this search took consume."""
+        self._sharers: dict[tuple[str, str, str], int] = {}
+        """Number of these shares, without those of admin access: with the first one the device consumes counters."""
         self._counters: dict[tuple[PoolKey, CounterKey], Fraction] = {}
         """What the devices that this search took consume of counters."""
         self._devices = [device for visible in pools if visible.pool.is_usable for device in visible.devices]
@@ -272,6 +274,7 @@ class Search:
             self._count_counters(device, 1)
         if spec.allow_multiple_allocations:
             self._consumed.setdefault(device.id, []).append(exact)
+            self._sharers[device.id] = self._sharers.get(device.id, 0) + (not request.admin_access)
         else:
             self._taken.setdefault(device.id, []).append(claim)
         self._chosen[claim].append(chosen)
@@ -280,17 +283,18 @@ class Search:
     def _give_back(self, claim: int, chosen: Chosen) -> None:
         """Undo the last `_take`."""
         self._chosen[claim].pop()
-        device = chosen.device
+        device, is_admin = chosen.device, chosen.alternative.request.admin_access
         if device.spec.allow_multiple_allocations:
             self._consumed[device.id].pop()
+            self._sharers[device.id] -= not is_admin
         else:
             self._taken[device.id].pop()
-        if not chosen.alternative.request.admin_access and not self._is_shared_already(device):
+        if not is_admin and not self._is_shared_already(device):
             self._count_counters(device, -1)
 
     def _is_shared_already(self, device: PooledDevice) -> bool:
         """Return whether a share of the device exists: then its counters are consumed already."""
-        return bool(self._consumed.get(device.id)) or self._usage.shares(device.id) > 0
+        return self._sharers.get(device.id, 0) > 0 or self._usage.shares(device.id) > 0
 
     def _has_capacity(self, device: PooledDevice, amounts: Mapping[str, Fraction]) -> bool:
         own, others = self._consumed.get(device.id, ()), self._usage.consumed(device.id)
