@@ -21,9 +21,8 @@ from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Job, Nodes, Shape, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
-from volcanoio.model.core import ConfigMap, Container, Node, Pod, PodSpec, ResourceRequirements
+from volcanoio.model.core import ConfigMap, Node, Pod
 from volcanoio.model.devices import annotations as names
-from volcanoio.model.resources import resource_list
 from volcanoio.model.times import rfc3339
 from volcanoio_plugins.scheduling.devices.cards import Choice, DeviceKind, Request
 from volcanoio_plugins.scheduling.devices.deviceconfig import KEY, DeviceConfig, parse_config
@@ -127,7 +126,6 @@ class Deviceshare:
         self._reported: dict[str, dict[Labels, float]] = {}
         """Gauges by node."""
         self._reported_version = -1
-        self.has_traits = False
         self._use(self._config)
 
     def _use(self, config: DeviceConfig) -> None:
@@ -144,6 +142,7 @@ class Deviceshare:
             found += [Npu(one) for one in config.npus]
         self._config = config
         self._kinds = found
+        self.has_traits = bool(found)
         self._resources = frozenset(name for kind in found for name in kind.resources)
         self._ledger = DeviceLedger(found, locks=given.locks)
         self._cards_version = -1
@@ -173,7 +172,6 @@ class Deviceshare:
                 self._ledger.cards(kind, objects[row])
             if not number % NODES_PER_STEP:
                 yield
-        self.has_traits = self._ledger.has_cards
 
     def trait(self, task: Task, job: Job) -> str:
         """Return what the pod asks for, "" for pods without devices."""
@@ -183,7 +181,7 @@ class Deviceshare:
             msgspec.structs.replace(one, spread=str(self._spread.number(job.key))) if one.spread else one
             for one in self._requests_of(task.pod)
         ]
-        return msgspec.json.encode(asked).decode() if asked else ""
+        return msgspec.json.encode(asked).decode()
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Depend on what other pods hold, if the shape asks for devices."""
@@ -300,7 +298,7 @@ class Deviceshare:
     def _table(self, shape: Shape) -> PlacementTable:
         """Return where pods of a shape fit, up to date."""
         requests = self._asked_by(shape)
-        key = shape.traits.get(self.name, "") or str(shape.limits)
+        key = shape.traits.get(self.name, "")
         table = self._tables.pop(key, None)
         if table is None or table.requests != requests:
             table = PlacementTable(self._ledger, requests, self._given.policy, self._given.weight)
@@ -310,14 +308,11 @@ class Deviceshare:
         return table.update()
 
     def _asked_by(self, shape: Shape) -> tuple[Request, ...]:
-        """Return the requests of a shape; of a pod without queue, which has no traits, as if of one container."""
-        if not (text := shape.traits.get(self.name, "")):
-            container = Container(resources=ResourceRequirements(limits=dict(resource_list(shape.limits))))
-            return tuple(self._requests_of(Pod(spec=PodSpec(containers=(container,)))))
+        """Return the requests in the trait of a shape."""
         groups = self._spread.groups
         return tuple(
             msgspec.structs.replace(one, spread=groups.get(int(one.spread), "")) if one.spread else one
-            for one in _REQUESTS.decode(text)
+            for one in _REQUESTS.decode(shape.traits.get(self.name, "[]"))
         )
 
     def _rows(self, nodes: Nodes) -> NDArray[np.intp] | slice:

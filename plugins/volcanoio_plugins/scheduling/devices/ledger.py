@@ -60,11 +60,6 @@ class DeviceLedger:
             cards = known[1][kind.name] = NodeCards(found, self._models.setdefault(unnamed, len(self._models)))
         return cards
 
-    @property
-    def has_cards(self) -> bool:
-        """Whether any node has, or had, a usable card."""
-        return any(self._models)
-
     def is_unused(self, kinds: Sequence[DeviceKind], name: str) -> bool:
         """Return whether no pod holds a card of these kinds on a node."""
         for task in self.session.tasks_on(name):

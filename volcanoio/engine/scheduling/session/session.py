@@ -46,9 +46,7 @@ def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *,
     tasks = [
         task for task in members if task.shape.best_effort is best_effort and not task.is_gated and task.retry_at <= now
     ]
-    if traits := rules.traits:
-        _use_shapes_with_traits(session, job, tasks)
-    use_shapes_with_claims(session, tasks, has_traits=bool(traits))
+    update_shapes(session, job, tasks)
     if len(tasks) > 1:
         tasks.sort(key=_KEY)
         if rules.orders_tasks:
@@ -79,7 +77,14 @@ def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *,
     return runs
 
 
-def use_shapes_with_claims(session: CycleSession, tasks: Sequence[TaskInfo], *, has_traits: bool) -> None:
+def update_shapes(session: CycleSession, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
+    """Set the shape of tasks to one that includes what plugins return as traits, and the claims that plugins watch."""
+    if traits := session.rules.traits:
+        _use_shapes_with_traits(session, job, tasks)
+    _use_shapes_with_claims(session, tasks, has_traits=bool(traits))
+
+
+def _use_shapes_with_claims(session: CycleSession, tasks: Sequence[TaskInfo], *, has_traits: bool) -> None:
     """Set the shape of tasks with claims of volumes or devices to one that includes those that plugins watch.
 
     `has_traits`: the shapes of the tasks include traits already.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.ordering.backlogs import single_pod_key
-from volcanoio.engine.scheduling.session.session import CycleSession, use_shapes_with_claims
+from volcanoio.engine.scheduling.session.session import CycleSession, update_shapes
 from volcanoio.engine.scheduling.status.pod_conditions import report_single_pod
 from volcanoio.framework.events import Observed
 from volcanoio.framework.scheduling.session import Run
@@ -81,7 +81,7 @@ def place_single_pods(session: CycleSession) -> Iterator[None]:
 def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> bool:
     """Bind a pod if a node has idle room for it; return whether one has."""
     session.begin_attempt(job)
-    use_shapes_with_claims(session, [task], has_traits=False)
+    update_shapes(session, job, [task])
     run = Run(task.shape, task.role, [task], task.nominated_node)
     statement = session.statement(job)
     placed, _ = statement.allocate(run, 0, 1, until_ready=False, idle_only=True)
