@@ -12,13 +12,15 @@ class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One step before a pod's bind: write to an object, then wait until it matches a pattern.
 
     `create` is the object to create first, unless one exists that matches `holds`; it is deleted when the bind fails.
-    `patch` ({}: nothing is written) is sent under the uid and, where given, the resourceVersion. `undo` reverts it when
-    the bind fails, unless the object then matches `keeps` or does not match `holds` (by default `patch`). Both are of
-    `patch_type`, merge or strategic merge. `until`, `holds`, `keeps` and those in `fails` are patterns: an object
-    matches when it has all their fields with these values; True matches any value that is not empty, and a list matches
-    one that has an entry for each of its patterns. The step waits for `until` ({}: it does not) for at most `timeout`
-    seconds, and fails at once when the object is deleted, replaced, no longer matches `holds`, or matches one of
-    `fails`, whose keys are the errors.
+    `patch` ({}: nothing is written) is sent under the uid and, where given, the resourceVersion. With `before`, the
+    object is read first: the step fails unless it matches that pattern, and the patch is sent under the resourceVersion
+    that was read, so that only one of several clients gets a lock. `undo` reverts it when the bind fails, unless the
+    object then matches `keeps` or does not match `holds` (by default `patch`). Both are of `patch_type`, merge or
+    strategic merge. `before`, `until`, `holds`, `keeps` and those in `fails` are patterns: an object matches when it
+    has all their fields with these values; True matches any value that is not empty, None a missing field, and a list
+    matches one that has an entry for each of its patterns. The step waits for `until` ({}: it does not) for at most
+    `timeout` seconds, and fails at once when the object is deleted, replaced, no longer matches `holds`, or matches one
+    of `fails`, whose keys are the errors.
     """
 
     resource: str
@@ -30,6 +32,7 @@ class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     create: Manifest = {}
     patch_type: PatchType = PatchType.MERGE
     patch: Manifest = {}
+    before: Manifest = {}
     undo: Manifest = {}
     until: Manifest = {}
     holds: Manifest = {}

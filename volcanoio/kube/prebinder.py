@@ -141,6 +141,8 @@ class PreBinder:
             if step.create:
                 written.append(step)
                 await self._create(step)
+            elif step.before:
+                await self._write_if_before(step, written)
             elif step.patch:
                 written.append(step)  # before the response: a cancelled request may have been carried out
                 error = await self._write(step, step.patch, step.resource_version)
@@ -161,6 +163,23 @@ class PreBinder:
         options = DeleteOptions(uid=str(known["metadata"].get("uid", "")))
         request = requests.delete(kinds.BY_RESOURCE[step.resource], step.namespace, step.name, options)
         return (await self._sender.send(request)).error
+
+    async def _write_if_before(self, step: PreBindStep, written: Steps) -> None:
+        """Write to an object if it matches `before`; what other clients write to other fields is no obstacle."""
+        error: ApiError | None = None
+        for attempt in range(_ATTEMPTS):
+            known = await self._read(step)
+            if attempt and matches(known, step.patch):  # a refused attempt that was carried out before
+                return
+            if not matches(known, step.before):
+                raise _StepError(f"{_step_object(step)} was changed by another client", 409)
+            if not attempt:
+                written.append(step)
+            error = await self._write(step, step.patch, str(known["metadata"].get("resourceVersion", "")))
+            if not isinstance(error, Conflict):
+                break
+        if error is not None:
+            raise _StepError(f"writing {_step_object(step)}: {error.message}", error.code)
 
     async def _write(self, step: PreBindStep, patch: Manifest, resource_version: str) -> ApiError | None:
         kind = kinds.BY_RESOURCE[step.resource]
@@ -228,7 +247,8 @@ class PreBinder:
 def matches(value: Any, pattern: Any) -> bool:
     """Return whether a value contains everything that a pattern requires (see `PreBindStep`)."""
     if isinstance(pattern, dict):
-        return isinstance(value, dict) and all(matches(value.get(key), wanted) for key, wanted in pattern.items())
+        fields = {} if value is None else value
+        return isinstance(fields, dict) and all(matches(fields.get(key), wanted) for key, wanted in pattern.items())
     if isinstance(pattern, (list, tuple)):
         return isinstance(value, list) and all(any(matches(each, wanted) for each in value) for wanted in pattern)
     return bool(value) if pattern is True else bool(value == pattern)

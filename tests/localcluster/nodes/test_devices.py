@@ -62,6 +62,11 @@ def vgpu(uid: str, ids: str) -> Pod:
     return pod(uid, {"volcano.sh/vgpu-number": "1"}, **{IDS: ids})
 
 
+def by_memory(uid: str, ids: str = "") -> Pod:
+    """Return a pod that asks for memory alone: one vGPU."""
+    return pod(uid, {"volcano.sh/vgpu-memory": "6"}, **({IDS: ids} if ids else {}))
+
+
 def mindcluster(uid: str, core: str) -> Pod:
     return pod(uid, {"huawei.com/npu-core": "1"}, **{"huawei.com/npu-core": core})
 
@@ -98,6 +103,15 @@ def npu(uid: str, ids: str) -> Pod:
         ("mindcluster=1", mindcluster("a", "0-vir04"), mindcluster("b", "0-vir04"),
          "0 has cpus 7, used 4, and 4 more are asked for"),
         ("mindcluster=1", mindcluster("a", "0-vir04"), mindcluster("b", "0"), "0 is used by another pod"),
+        ("vgpu=1", None, by_memory("b"), "no vgpu is named by the pod's annotations"),
+        ("vgpu=1,memory=10", by_memory("a", "GPU-n-0,NVIDIA,6,0:"), by_memory("b", "GPU-n-0,NVIDIA,6,0:"),
+         "GPU-n-0 has memory 10, used 6, and 6 more are asked for"),
+        ("npu=1", None, pod("b", {"huawei.com/Ascend310P-memory": "6"}), "no npu is named by the pod's annotations"),
+        ("gpu=1", None, pod("b", {"volcano.sh/gpu-memory": "6"}), "no gpu is named by the pod's annotations"),
+        ("vgpu=2", None, pod("b", {"volcano.sh/vgpu-number": "2"}, **{IDS: "GPU-n-0,NVIDIA,6,0:"}),
+         "device number not matched: 2 asked for, 1 named by the pod's annotations"),
+        ("mindcluster=2", None, pod("b", {"huawei.com/npu-core": "16"}, **{"huawei.com/npu-core": "0"}),
+         "device number not matched: 2 asked for, 1 named by the pod's annotations"),
     ],
 )  # fmt: skip
 def test_a_wrong_choice_is_refused_until_the_first_pod_ends(

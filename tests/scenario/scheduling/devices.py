@@ -67,6 +67,19 @@ def vgpu(number: int = 1, memory: int = 0, cores: int = 0, percentage: int = 0) 
     return {f"volcano.sh/vgpu-{name}": str(amount) for name, amount in amounts.items() if amount}
 
 
+def npu_node(*cards: dict[str, Any], chip: str = "Ascend310P") -> Manifest:
+    """Return a node with NPUs that HAMi registers."""
+    registered = [{"count": 7, "devmem": 21527, "devcore": 8, "type": chip, "health": True, **one} for one in cards]
+    made = node("n1", **{f"huawei.com/{chip}": str(7 * len(cards))})
+    return annotated(made, **{f"hami.io/node-register-{chip}": json.dumps(registered)})
+
+
+def npu(count: int = 1, amount: int = 0, chip: str = "Ascend310P") -> dict[str, str]:
+    """Return limits of NPUs that HAMi registers."""
+    memory = {f"huawei.com/{chip}-memory": str(amount)} if amount else {}
+    return {f"huawei.com/{chip}": str(count), **memory}
+
+
 def groups(*names: str) -> list[Manifest]:
     """Return PodGroups of one pod each."""
     return [group(name, 1, phase="Inqueue") for name in names]

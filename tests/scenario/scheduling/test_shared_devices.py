@@ -1,8 +1,7 @@
-"""GPU sharing, MIG, NPUs and node locks: which devices a pod gets, as its annotations say."""
+"""GPU sharing, MIG and NPUs: which devices a pod gets, as its annotations say."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.devices import (
-    annotated,
     card,
     configuration,
     gpu_node,
     groups,
     holding,
+    npu,
+    npu_node,
     vgpu,
     vgpu_node,
     with_limits,
@@ -71,18 +71,6 @@ MIG = [described(MIG_CONFIG), vgpu_node("n1", card("GPU-0", memory=24576, type="
 
 def divided(ids: str) -> Manifest:
     return holding("old", "n1", ids, vgpu(memory=1))
-
-
-def npu_node(*cards: dict[str, Any], chip: str = "Ascend310P") -> Manifest:
-    """Return a node with NPUs that HAMi registers."""
-    registered = [{"count": 7, "devmem": 21527, "devcore": 8, "type": chip, "health": True, **one} for one in cards]
-    made = node("n1", **{f"huawei.com/{chip}": str(7 * len(cards))})
-    return annotated(made, **{f"hami.io/node-register-{chip}": json.dumps(registered)})
-
-
-def npu(count: int = 1, amount: int = 0, chip: str = "Ascend310P") -> dict[str, str]:
-    memory = {f"huawei.com/{chip}-memory": str(amount)} if amount else {}
-    return {f"huawei.com/{chip}": str(count), **memory}
 
 
 def holding_npu(text: str) -> Manifest:
@@ -252,27 +240,7 @@ def test_times_of_gpu_sharing_and_npus_are_in_nanoseconds_and_seconds() -> None:
     assert [world.requests[0].annotations[key] for key in times] == [*["1700000000"] * 3, "n1"]
 
 
-LOCKED = configuration(VGPUEnable=True, NodeLockEnable=True)
 CARDS = vgpu_node("n1", card("GPU-0"))
-
-
-def test_a_node_is_locked_until_the_device_plugin_unlocks_it() -> None:
-    world = World(CARDS, *groups("a", "b"), *[with_limits(name, vgpu(memory=1)) for name in "ab"], conf=LOCKED).run()
-    assert list(world.binds) == ["a"]
-    (step,) = world.requests[0].prebind
-    assert step.patch == {"metadata": {"annotations": {"hamivgpu": "1970-01-01T00:16:40Z"}}}
-    assert step.undo == {"metadata": {"annotations": {"hamivgpu": None}}}
-    assert world.run().fit_error("b") == unfit("node has been locked within 5 minutes for hamivgpu")
-    world.put(CARDS)
-    assert list(world.run().binds) == ["a", "b"]
-
-
-def test_a_lock_expires_after_five_minutes() -> None:
-    locked = annotated(vgpu_node("n1", card("GPU-0")), hamivgpu="1970-01-01T00:16:00Z")  # 40 seconds before
-    world = World(locked, *groups("p"), with_limits("p", vgpu(memory=1)), conf=LOCKED)
-    assert world.run().binds == {}
-    world.now = 16 * 60 + 301.0
-    assert world.run().binds == {"p": "n1"}
 
 
 def test_gauges_of_vgpus_follow_the_pods() -> None:

@@ -43,6 +43,7 @@ class Server:
         self.refuse: dict[str, int] = {}
         self.refuse_bind = 0
         self.conflicts = 0
+        self.are_conflicts_carried_out = False
         self.bound: list[str] = []
         self.log: list[str] = []
         self.events: list[Event] = []
@@ -72,6 +73,8 @@ class Server:
             return refusal(self.refuse[name], "Conflict", "the object has been modified")
         if "resourceVersion" in call.body["metadata"] and self.conflicts:
             self.conflicts -= 1
+            if self.are_conflicts_carried_out:
+                self.set(name, call.body)
             return refusal(409, "Conflict")
         self.log.append(f"write {name}")
         self.set(name, call.body)
@@ -130,6 +133,15 @@ def step(name: str, **more: Any) -> PreBindStep:
         **more,
     }
     return PreBindStep(resource=kinds.PVC.resource, namespace="ns", name=name, uid=f"uid-{name}", **given)
+
+
+def lock(name: str, value: str = "n1") -> PreBindStep:
+    """Return a step that writes only if the annotation is missing."""
+    none: Manifest = {"metadata": {"annotations": {NODE: None}}}
+    patch: Manifest = {"metadata": {"annotations": {NODE: value}}}
+    return PreBindStep(
+        resource=kinds.PVC.resource, namespace="ns", name=name, uid=f"uid-{name}", before=none, patch=patch, undo=none
+    )
 
 
 def batch(*steps: PreBindStep | None) -> BindBatch:
@@ -420,3 +432,36 @@ async def test_a_pod_group_that_cannot_be_read_refuses_the_gang_and_ends_nothing
     outcomes = await server.submit(pod_group(2))
     assert server.bound == []
     assert all(isinstance(event, BindRefused) and "cannot be decoded" in event.message for event in outcomes)
+
+
+async def test_a_lock_is_written_only_where_there_is_none_whatever_else_changes() -> None:
+    server = Server("a")
+    server.conflicts = 2
+    async with server.binder() as binder:
+        binder.submit(batch(lock("a")))
+        await until(lambda: not binder.unfinished)
+        binder.submit(batch(lock("a", "n2")))
+        await until(lambda: not binder.unfinished)
+    assert server.log == ["write a", "bind p0"]
+    assert server.annotations("a") == {NODE: "n1"}
+    failure = 'execute preBind for pod ns/p0 failed: PersistentVolumeClaim "ns/a" was changed by another client'
+    assert [event.message for event in server.events if isinstance(event, BindRefused)] == [failure]
+
+
+async def test_a_lock_that_an_attempt_without_response_wrote_is_kept() -> None:
+    """The sender repeats a write whose response was lost; the repetition gets a conflict."""
+    server = Server("a")
+    server.conflicts, server.are_conflicts_carried_out = 1, True
+    async with server.binder() as binder:
+        binder.submit(batch(lock("a")))
+        await until(lambda: not binder.unfinished)
+    assert server.outcomes() == {"p0": "done"}
+
+
+async def test_a_lock_is_released_when_another_step_of_the_batch_fails() -> None:
+    server = Server("a", "b")
+    server.refuse["b"] = 422
+    async with server.binder() as binder:
+        binder.submit(batch(lock("a"), step("b")))
+        await until(lambda: not binder.unfinished)
+    assert server.annotations("a") == {}

@@ -17,7 +17,7 @@ from volcanoio.localcluster.nodes.pods.predicates import PredicateFailure
 from volcanoio.model.core import Pod
 from volcanoio.model.devices import annotations as names
 from volcanoio.model.devices.annotations import NpuCard, RegisteredCard, format_npus, format_register, parse_pod_devices
-from volcanoio.model.resources import Amounts, pod_amounts
+from volcanoio.model.resources import Amounts, pod_amounts, stored_amounts
 
 _TYPE = re.compile(r"[-\w. ]+")
 _MODES = (names.HAMI_CORE, names.MIG)
@@ -193,12 +193,11 @@ class DeviceManager:
         """Give a pod the devices that its annotations name; return why that fails."""
         if not self.specs or pod.metadata.uid in self._pods:
             return None
-        limits = pod_amounts(pod.spec, "limits")
         found: dict[str, list[Taken]] = {}
         for spec in self.specs:
-            if limits.get(_COUNTED[spec.kind](spec), 0) > 0 or (spec.kind == "gpu" and limits.get(names.GPU_MEMORY)):
+            if number := _number_asked(spec, pod):
                 taken = list(_TAKEN[spec.kind](spec, pod))
-                if fault := self._fault(spec, taken):
+                if fault := self._fault(spec, taken, number):
                     return PredicateFailure(
                         "UnexpectedAdmissionError",
                         f"Allocate failed due to rpc error: code = Unknown desc = {fault}, which is unexpected",
@@ -227,10 +226,12 @@ class DeviceManager:
                 _HANDOVER[spec.kind](spec, kinds[spec.kind], done)
         return done
 
-    def _fault(self, spec: DeviceSpec, taken: Sequence[Taken]) -> str:
-        """Return why devices cannot be handed over, "" if they can."""
+    def _fault(self, spec: DeviceSpec, taken: Sequence[Taken], number: int) -> str:
+        """Return why devices cannot be handed over to a pod that asks for so many, "" if they can."""
         if not taken:
             return f"no {spec.kind} is named by the pod's annotations"
+        if len(taken) != number:
+            return f"device number not matched: {number} asked for, {len(taken)} named by the pod's annotations"
         known = set(card_ids(spec, self.node))
         by_device: defaultdict[str, list[Taken]] = defaultdict(list)
         for kinds in self._pods.values():
@@ -299,13 +300,25 @@ _TAKEN: Mapping[str, Callable[[DeviceSpec, Pod], Iterator[Taken]]] = {
     "npu": _taken_npus,
     "mindcluster": _taken_chips,
 }
-_COUNTED: Mapping[str, Callable[[DeviceSpec], str]] = {
-    "gpu": lambda _spec: names.GPU_NUMBER,
-    "vgpu": lambda _spec: names.VGPU_NUMBER,
-    "npu": lambda spec: f"huawei.com/{spec.type}",
-    "mindcluster": lambda _spec: names.NPU_CORE,
+_COUNTED: Mapping[str, Callable[[DeviceSpec], tuple[str, str]]] = {
+    "gpu": lambda _spec: (names.GPU_NUMBER, names.GPU_MEMORY),
+    "vgpu": lambda _spec: (names.VGPU_NUMBER, names.VGPU_MEMORY),
+    "npu": lambda spec: (f"huawei.com/{spec.type}", f"huawei.com/{spec.type}-memory"),
 }
-"""The resource of which a pod with such devices has a limit."""
+"""The resources for the number of devices, and for the memory of each: memory alone means one device."""
+
+
+def _number_asked(spec: DeviceSpec, pod: Pod) -> int:
+    """Return how many devices of a kind the limits of a pod ask for."""
+    if spec.kind == "mindcluster":
+        cores = pod_amounts(pod.spec, "limits").get(names.NPU_CORE, 0) // 1000
+        return cores // spec.cores if cores % spec.cores == 0 else 1
+    number, memory = _COUNTED[spec.kind](spec)
+    if spec.kind == "gpu":  # the containers of a pod share the devices
+        amounts = pod_amounts(pod.spec, "limits")
+        return 1 if amounts.get(memory) else amounts.get(number, 0) // 1000
+    limits = (stored_amounts(container.resources.limits) for container in pod.spec.containers)
+    return sum(one.get(number, int(one.get(memory, 0) > 0) * 1000) // 1000 for one in limits)
 
 
 def _hand_over_gpu(_spec: DeviceSpec, _taken: Sequence[Taken], done: Handover) -> None:
@@ -319,6 +332,7 @@ def _hand_over_vgpu(_spec: DeviceSpec, _taken: Sequence[Taken], done: Handover) 
 
 def _hand_over_npu(spec: DeviceSpec, _taken: Sequence[Taken], done: Handover) -> None:
     done.pod.update({names.HAMI_BIND_PHASE: names.ALLOCATED, names.npu_allocated(spec.type)[0]: ""})
+    done.node[names.HAMI_LOCK] = None
 
 
 def _hand_over_chip(_spec: DeviceSpec, taken: Sequence[Taken], done: Handover) -> None:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from volcanoio.model.times import epoch_or_none, rfc3339
+
 GPU_MEMORY, GPU_NUMBER = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
 """GPU sharing: memory of one card of a pod (of all cards of a node), and whole cards."""
 GPU_INDEX, PREDICATE_TIME = "volcano.sh/gpu-index", "volcano.sh/predicate-time"
@@ -46,10 +48,23 @@ NPU_KIND_LABEL, NPU_KIND = "ring-controller.atlas", "ascend-310P"
 NPU_SERVER_LABEL = "servertype"
 """A label of nodes: chip and AI cores of each, such as Ascend310P-8."""
 
-GPU_LOCK, VGPU_LOCK = "gpu", "hamivgpu"
-"""Locks of nodes: annotations with the time (RFC 3339) at which a scheduler handed devices to the device plugin."""
+GPU_LOCK, VGPU_LOCK, HAMI_LOCK = "gpu", "hamivgpu", "hami.io/mutex.lock"
+"""Locks of nodes: annotations with the time (RFC 3339) at which a scheduler handed devices to the device plugin.
+
+HAMI_LOCK also names the pod, by which HAMi's device plugins find out whose devices they are to hand over.
+"""
 LOCK_SECONDS = 300.0
 """Age after which a lock no longer counts."""
+
+
+def format_lock(lock: str, now: float, namespace: str, name: str) -> str:
+    """Return the value of a lock for a pod: the time, and for HAMI_LOCK `,namespace,name`."""
+    return f"{rfc3339(now)},{namespace},{name}" if lock == HAMI_LOCK else rfc3339(now)
+
+
+def lock_time(value: str) -> float | None:
+    """Return when a lock was taken (epoch seconds), None if there is none or its value cannot be read."""
+    return epoch_or_none(value.partition(",")[0])
 
 
 class RegisteredCard(NamedTuple):

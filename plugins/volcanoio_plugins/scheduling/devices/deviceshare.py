@@ -23,7 +23,6 @@ from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
 from volcanoio.model.core import ConfigMap, Node, Pod
 from volcanoio.model.devices import annotations as names
-from volcanoio.model.times import rfc3339
 from volcanoio_plugins.scheduling.devices.cards import Choice, DeviceKind, Request
 from volcanoio_plugins.scheduling.devices.deviceconfig import KEY, DeviceConfig, parse_config
 from volcanoio_plugins.scheduling.devices.gpushare import GpuShare
@@ -239,16 +238,16 @@ class Deviceshare:
     def prebind(self, task: Task) -> Sequence[PreBindStep]:
         """Return the step that locks the node for each kind of devices, until the device plugin unlocks it."""
         session = self._ledger.session
-        node = session.nodes.objects[self._row(task.node)]
+        meta = session.nodes.objects[self._row(task.node)].metadata
         locks = dict.fromkeys(self._ledger.kinds[one.kind].lock for one in self._requests_of(task.pod))
-        now = rfc3339(session.now)
         return [
             PreBindStep(
                 resource=kinds.NODE.resource,
                 name=task.node,
-                uid=node.metadata.uid,
-                patch={"metadata": {"annotations": {lock: now}}},
-                undo={"metadata": {"annotations": {lock: None}}},
+                uid=meta.uid,
+                before=_annotation(lock, meta.annotations.get(lock)),
+                patch=_annotation(lock, names.format_lock(lock, session.now, task.namespace, task.name)),
+                undo=_annotation(lock, None),
             )
             for lock in filter(None, locks)
         ]
@@ -325,6 +324,11 @@ class Deviceshare:
         if self._row_of is None or len(self._row_of) != len(nodes) or nodes.names[self._row_of.get(name, 0)] != name:
             self._row_of = {each: row for row, each in enumerate(nodes.names)}
         return self._row_of[name]
+
+
+def _annotation(name: str, text: str | None) -> dict[str, Any]:
+    """Return an object with an annotation, as a pattern or a patch; None: without it."""
+    return {"metadata": {"annotations": {name: text}}}
 
 
 def _replace(probe: Probe, before: Mapping[Labels, float], after: Mapping[Labels, float]) -> None:

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Nodes, Task, TaskStatus
 from volcanoio.model.core import Node
-from volcanoio.model.devices.annotations import LOCK_SECONDS
+from volcanoio.model.devices.annotations import LOCK_SECONDS, lock_time
 from volcanoio.model.names import GROUP_NAME
-from volcanoio.model.times import epoch_or_none
 from volcanoio_plugins.scheduling.devices.cards import Card, CardState, Choice, DeviceKind, Holder, Request, held_cards
 from volcanoio_plugins.scheduling.devices.vgpu import Vgpu
 
@@ -88,18 +87,19 @@ class DeviceLedger:
         """Return whether a task on a node is terminating."""
         return any(task.status is TaskStatus.RELEASING for task in self.session.tasks_on(name))
 
-    def locked_until(self, kind: DeviceKind, node: Node, without: str = "") -> float:
-        """Return until when a node is locked for a kind (epoch seconds), 0 if it is not; infinity for binds in flight.
+    def locked_until(self, lock: str, node: Node) -> float:
+        """Return until when a node is locked (epoch seconds), 0 if it is not; infinity for binds in flight.
 
         A session locks the node for each task that it allocates, before the lock is written.
         """
-        if not self._locks or not kind.lock:
+        if not self._locks or not lock:
             return 0.0
+        kinds = [kind for kind in self.kinds.values() if kind.lock == lock]
         for task in self.session.tasks_on(node.metadata.name):
-            is_in_flight = task.status in _IN_FLIGHT and task.uid != without
-            if is_in_flight and kind.shares(task.pod, task.bind_annotations):
+            annotations = task.bind_annotations
+            if task.status in _IN_FLIGHT and any(kind.shares(task.pod, annotations) for kind in kinds):
                 return float("inf")
-        locked_at = epoch_or_none(node.metadata.annotations.get(kind.lock, ""))
+        locked_at = lock_time(node.metadata.annotations.get(lock, ""))
         if locked_at is None or self.session.now >= locked_at + LOCK_SECONDS:
             return 0.0
         return locked_at + LOCK_SECONDS
@@ -126,7 +126,7 @@ def obstacle(ledger: DeviceLedger, kinds: Sequence[DeviceKind], node: Node) -> F
     for kind in kinds:
         if not ledger.cards(kind, node).usable:
             return Fit(f"node not initialized with device {kind.name}")
-        if until := ledger.locked_until(kind, node):
+        if until := ledger.locked_until(kind.lock, node):
             return Fit(f"node has been locked within 5 minutes for {kind.name}", until=until)
     return None
 

@@ -2,7 +2,8 @@
 
 Source: Volcano, pkg/scheduler/api/devices/ascend/hami. Memory is rounded up to a template's; several cards are whole
 ones. Cards of an Ascend910 that name their network are taken from as few networks as possible. Differs from Volcano:
-`spread` scores cards that were unused before, and annotations about cards of a name are followed.
+`spread` scores cards that were unused before, annotations about cards of a name are followed, and the lock is HAMi's
+(pkg/util/nodelock), which its device plugin reads and releases: Volcano's is released when the cards are chosen.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ NETWORK_WEIGHT = 10.0
 class Npu:
     """The NPUs of one chip."""
 
-    lock = ""  # Volcano unlocks the node as soon as the cards are chosen: no other process sees such a lock
+    lock = names.HAMI_LOCK
 
     def __init__(self, config: NpuConfig) -> None:
         self._config = config
