@@ -125,22 +125,37 @@ def total(parts: Iterable[Mapping[str, int]]) -> Amounts:
     return result
 
 
-def _container_amounts(container: Container, which: str, missing: Mapping[str, int]) -> Amounts:
+def _container_amounts(
+    container: Container, which: str, missing: Mapping[str, int], per_device: Mapping[str, str]
+) -> Amounts:
     """Return a container's requests or limits; requests default to limits, as in the API server."""
     resources = container.resources
     listed = resources.limits if which == "limits" else {**resources.limits, **resources.requests}
-    return {**missing, **stored_amounts(listed)}
+    amounts = {**missing, **stored_amounts(listed)}
+    for name, number in per_device.items():
+        if name in amounts and number in amounts:
+            amounts[name] *= amounts[number] // 1000  # thousandths
+    return amounts
 
 
-def pod_amounts(spec: PodSpec, which: str, missing: Mapping[str, int] = MappingProxyType({})) -> Amounts:
-    """Return a pod's requests or limits; `missing` holds defaults of each container."""
+def pod_amounts(
+    spec: PodSpec,
+    which: str,
+    missing: Mapping[str, int] = MappingProxyType({}),
+    per_device: Mapping[str, str] = MappingProxyType({}),
+) -> Amounts:
+    """Return a pod's requests or limits; `missing` holds defaults of each container.
+
+    `per_device` are resources of which a container names the amount of each device, with the resource that is the
+    number of its devices (without it: one): the amounts of all devices are returned.
+    """
     running: Amounts = {}
     for container in spec.containers:
-        add(running, _container_amounts(container, which, missing))
+        add(running, _container_amounts(container, which, missing, per_device))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.init_containers:
-        own = _container_amounts(container, which, missing)
+        own = _container_amounts(container, which, missing, per_device)
         if container.restart_policy == "Always":
             add(sidecars, own)
             peak = maximum(peak, sidecars)

@@ -108,8 +108,10 @@ CASES = [
          pod=annotated(asking("p"), **{"nvidia.com/nouse-gputype": "V100"}), ids=ids("GPU-0,4096,0")),
     Case(name="a mode that no card of the node has", cluster=TWO, pod=asking("p", vgpu_mode="mig"),
          why=unfit("pod required sharing mode mig is not the same as the node mode hami-core")),
-    Case(name="a node without registered cards", cluster=[node("n1", **{"volcano.sh/vgpu-number": "10"})],
+    Case(name="a node without registered cards", cluster=[node("n1", **vgpu(10, memory=4096))],
          pod=asking("p"), why=unfit("node not initialized with device hamivgpu")),
+    Case(name="a node without memory of cards", cluster=[node("n1", **{"volcano.sh/vgpu-number": "10"})],
+         pod=asking("p"), why=unfit("Insufficient volcano.sh/vgpu-memory")),
     Case(name="the node with fuller cards wins by binpack", conf=BINPACK,
          cluster=[vgpu_node("n1", card("GPU-0")), vgpu_node("n2", card("GPU-2")),
                   holding("old", "n2", "GPU-2,NVIDIA,100,0:")],
@@ -149,7 +151,7 @@ def test_a_gang_shares_cards_in_one_cycle_and_fills_them_exactly() -> None:
         *[ids("GPU-0,20480,0")] * 2,
         *[ids("GPU-1,20480,0")] * 2,
     ]
-    assert world.fit_error("pg") == NOT_FITTED
+    assert world.fit_error("pg") == unfit("Insufficient volcano.sh/vgpu-memory")
 
 
 def test_a_gang_that_does_not_fit_takes_no_card() -> None:
@@ -219,12 +221,17 @@ def test_a_pod_waits_on_the_node_for_a_card_of_a_terminating_pod() -> None:
     assert world.run().binds == {"p": "n1"}
 
 
-def test_memory_and_cores_are_no_plain_amounts() -> None:
+def test_memory_and_cores_count_for_each_card() -> None:
     """Two cards of 20 GiB for each pod are 40 GiB, though the sum of limits is 20 GiB."""
     pods = [asking(name, vgpu(2, memory=20480, cores=50)) for name in ("a", "b", "c")]
     world = World(*TWO, *groups("a", "b", "c"), *pods, conf=PLAIN).run()
     assert sorted(world.binds) == ["a", "b"]
-    assert world.state.ledger.tasks["ns-a"].shape.requests == {"cpu": 1000, "volcano.sh/vgpu-number": 2000, "pods": 1}
+    requests = world.state.ledger.tasks["ns-a"].shape.requests
+    assert {name: amount // 1000 for name, amount in requests.items() if "vgpu" in name} == {
+        "volcano.sh/vgpu-number": 2,
+        "volcano.sh/vgpu-memory": 40960,
+        "volcano.sh/vgpu-cores": 100,
+    }
 
 
 def test_a_preemptor_gets_the_card_of_its_victim() -> None:
@@ -246,4 +253,4 @@ def test_a_preemptor_gets_the_card_of_its_victim() -> None:
 
 def test_nodes_of_gpu_sharing_are_not_for_vgpus() -> None:
     world = World(gpu_node("n1", 2, 100), *groups("p"), asking("p"), conf=PLAIN).run()
-    assert world.fit_error("p") == unfit("Insufficient volcano.sh/vgpu-number")
+    assert world.fit_error("p") == unfit("Insufficient volcano.sh/vgpu-memory")

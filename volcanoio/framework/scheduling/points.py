@@ -111,6 +111,12 @@ IGNORED_RESOURCES = "ignored_resources"
 The plugin accounts for them itself, such as the memory of each device. They are no part of the requests of pods, of
 what nodes have, or of a PodGroup's minResources; `Shape.limits` still has them.
 """
+PER_DEVICE_RESOURCES = "per_device_resources"
+"""The attribute of plugins, as above, with the resources that a container requests of each of its devices.
+
+It maps each to the resource that is the number of devices. A pod requests the product on its node and of its queue:
+two devices of 4096 MiB are 8192 MiB. `Shape.limits` has what the pod names.
+"""
 
 
 SortKey: TypeAlias = Any

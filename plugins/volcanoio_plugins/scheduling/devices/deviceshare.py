@@ -113,8 +113,10 @@ class Deviceshare:
         has_mode = is_configured or given.by_memory or given.by_number or given.mindcluster
         # without any mode all is declared that a mode may need: rights are derived from the default arguments
         self.watches: tuple[str, ...] = (_CONFIG_MAPS,) if is_configured or not has_mode else ()
-        ignored = [names.VGPU_MEMORY, names.VGPU_PERCENTAGE, names.VGPU_CORES] if given.vgpu else []
+        ignored = [names.VGPU_PERCENTAGE] if given.vgpu else []
         self.ignored_resources: tuple[str, ...] = (*ignored, *(NPU_MEMORIES if given.npu else ()))
+        of_each = [names.VGPU_MEMORY, names.VGPU_CORES] if given.vgpu else []
+        self.per_device_resources: dict[str, str] = dict.fromkeys(of_each, names.VGPU_NUMBER)
         self._config_text: str | None = None
         self._config_seen = -1
         self._config = DeviceConfig()

@@ -29,11 +29,12 @@ class ExtendedResources:
         ledger = self._ledger
         backing = self._backing(profile)
         ignored = profile.ignored_resources.union(backing)
-        if backing == ledger.device_claims.backing and ignored == ledger.ignored_resources:
+        is_changed = (ignored, profile.per_device_resources) != (ledger.ignored_resources, ledger.per_device_resources)
+        if not is_changed and backing == ledger.device_claims.backing:
             return False
         ledger.device_claims.backing = backing
-        if ignored != ledger.ignored_resources:
-            ledger.ignore_resources(ignored, frozenset(backing))
+        if is_changed:
+            ledger.set_resource_rules(ignored, frozenset(backing), profile.per_device_resources)
         return True
 
     def _backing(self, profile: Profile) -> Mapping[str, str]:

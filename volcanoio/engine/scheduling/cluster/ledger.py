@@ -129,6 +129,7 @@ class Ledger:
         """Nodes with unchanged amounts on which tasks became evictable or ceased to be."""
         self.ignored_resources: frozenset[str] = frozenset()
         """Resources that plugins account for themselves (`points.IGNORED_RESOURCES`)."""
+        self.per_device_resources: Mapping[str, str] = {}
         self._in_session = False
         """Whether room freed now may be taken again: it counts as freed only on commit."""
 
@@ -440,15 +441,19 @@ class Ledger:
                 self.jobs_by_phase.setdefault(phase, {})[job.key] = job
                 self.dirty[job.key] = job
 
-    def ignore_resources(self, names: frozenset[str], claimed: frozenset[str]) -> None:
-        """Leave resources out of requests, of what nodes have and of minResources, and take the former ones back.
+    def set_resource_rules(
+        self, ignored: frozenset[str], claimed: frozenset[str], per_device: Mapping[str, str]
+    ) -> None:
+        """Follow what plugins declare about resources from now on, and no longer what they declared before.
 
-        Devices are claimed for those in `claimed`.
+        `ignored` ones are left out of requests, of what nodes have and of minResources; devices are claimed for those
+        in `claimed`. `per_device` ones are multiplied in requests (`points.PER_DEVICE_RESOURCES`).
         """
-        affected = names ^ self.ignored_resources
-        self.ignored_resources = names
-        self.columns.ignore_resources(names)
-        self.shapes.ignore_resources(names, claimed)
+        changed = per_device.items() ^ self.per_device_resources.items()
+        affected = (ignored ^ self.ignored_resources).union(name for name, _ in changed)
+        self.ignored_resources, self.per_device_resources = ignored, per_device
+        self.columns.ignore_resources(ignored)
+        self.shapes.set_resource_rules(ignored, claimed, per_device)
         for task in [task for task in self.tasks.values() if may_request(task.shape, affected)]:
             status, node = task.status, task.node
             self.remove_task(task)
@@ -458,7 +463,7 @@ class Ledger:
             if not affected.isdisjoint(node_object.status.allocatable):
                 self.put_node(node_object)
         for job in self.jobs.values():
-            job.ignored_resources = names
+            job.ignored_resources = ignored
             job.read_min_resources()
             self.changes.mark(job)
 

@@ -52,14 +52,18 @@ class Shapes:
         """Resources that plugins account for themselves."""
         self._claimed: frozenset[str] = frozenset()
         """Those of them for which devices are claimed."""
+        self._per_device: Mapping[str, str] = {}
+        """Resources of each device, with the resource that is the number of devices."""
         self._encode = msgspec.msgpack.Encoder(order="sorted").encode
 
-    def ignore_resources(self, names: frozenset[str], claimed: frozenset[str]) -> None:
-        """Leave resources out of the requests of shapes from now on; limits keep them.
+    def set_resource_rules(
+        self, ignored: frozenset[str], claimed: frozenset[str], per_device: Mapping[str, str]
+    ) -> None:
+        """Leave resources out of the requests of shapes from now on, and multiply others; limits stay as they are.
 
         Pods that request resources in `claimed` have claims of devices.
         """
-        self._ignored, self._claimed = names, claimed
+        self._ignored, self._claimed, self._per_device = ignored, claimed, per_device
         self._by_spec_key.clear()
 
     def of(self, pod: Pod) -> Shape:
@@ -141,7 +145,7 @@ class Shapes:
         return self._last_transient_id
 
     def _intern(self, spec: PodSpec) -> Shape:
-        asked = pod_amounts(spec, "requests")
+        asked = pod_amounts(spec, "requests", per_device=self._per_device)
         requests = {name: amount for name, amount in asked.items() if amount and name not in self._ignored}
         claims = any(asked.get(name) for name in self._claimed)
         shape = Shape(

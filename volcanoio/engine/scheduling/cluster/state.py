@@ -431,8 +431,11 @@ class ClusterState:
             self._rules = Rules(profile) if shards is None else Rules(profile, shards.filters(), shards.scorers())
             self.unschedulable.cluster_generation += 1
             self.ledger.columns.mark_all_freed()
+        ledger = self.ledger
         changes_requests = (
-            DEVICE_CLASSES in profile.watches or profile.ignored_resources != self.ledger.ignored_resources
+            DEVICE_CLASSES in profile.watches
+            or profile.ignored_resources != ledger.ignored_resources
+            or profile.per_device_resources != ledger.per_device_resources
         )
         if changes_requests and self.extended_resources.update(profile):
             self.unschedulable.cluster_generation += 1

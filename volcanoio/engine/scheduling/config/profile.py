@@ -15,7 +15,7 @@ from volcanoio.engine.scheduling.config.configuration import (
 )
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
 from volcanoio.framework.arguments import ArgumentError, suggestion
-from volcanoio.framework.scheduling.points import IGNORED_RESOURCES, Plugin, PluginFactory
+from volcanoio.framework.scheduling.points import IGNORED_RESOURCES, PER_DEVICE_RESOURCES, Plugin, PluginFactory
 from volcanoio.framework.scheduling.session import Action, ActionFactory
 from volcanoio.framework.scheduling.settings import MetricsSettings
 from volcanoio.model import kinds
@@ -62,18 +62,23 @@ class Profile:
     """The resources that its plugins read beside what every session has."""
     ignored_resources: frozenset[str] = field(init=False)
     """The resources that its plugins account for themselves (`points.IGNORED_RESOURCES`)."""
+    per_device_resources: Mapping[str, str] = field(init=False)
+    """The resources that pods request of each device (`points.PER_DEVICE_RESOURCES`)."""
 
     def __post_init__(self) -> None:
         """Collect what the plugins watch; raises ValueError for a resource that they may not watch."""
         found: set[str] = set()
         ignored: set[str] = set()
+        per_device: dict[str, str] = {}
         for enabled in itertools.chain.from_iterable(self.tiers):
             ignored.update(getattr(enabled.plugin, IGNORED_RESOURCES, ()))
+            per_device.update(getattr(enabled.plugin, PER_DEVICE_RESOURCES, {}))
             if fault := watch_error(enabled.plugin):
                 raise ValueError(fault)
             found.update(watches_of(enabled.plugin))
         object.__setattr__(self, "watches", frozenset(found))
         object.__setattr__(self, "ignored_resources", frozenset(ignored))
+        object.__setattr__(self, "per_device_resources", per_device)
 
     @classmethod
     def build(
