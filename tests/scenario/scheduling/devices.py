@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.scenario.scheduling.harness import group, node, pod
+from tests.scenario.scheduling.harness import group, labelled, node, pod
 from volcanoio.model.base import Manifest
 from volcanoio.model.devices.annotations import RegisteredCard, format_register
 
 A100 = "NVIDIA-A100-SXM4-40GB"
+NPU_CORE = "huawei.com/npu-core"
 
 
 def configuration(**arguments: Any) -> str:
@@ -78,6 +79,18 @@ def npu(count: int = 1, amount: int = 0, chip: str = "Ascend310P") -> dict[str, 
     """Return limits of NPUs that HAMi registers."""
     memory = {f"huawei.com/{chip}-memory": str(amount)} if amount else {}
     return {f"huawei.com/{chip}": str(count), **memory}
+
+
+ATLAS = labelled(node("n1", **{NPU_CORE: "16"}), servertype="Ascend310P-8")
+"""A node with two chips."""
+
+
+def atlas(name: str, cores: int, on: str = "", core: str = "", real: str = "", **labels: str) -> Manifest:
+    """Return a pod for MindCluster; with `core` it runs and has that virtual NPU."""
+    annotations = {NPU_CORE: core, **({"huawei.com/AscendReal": real} if real else {})} if core else {}
+    phase = "Running" if on else "Pending"
+    made = with_limits(name, {NPU_CORE: str(cores)}, on=on, phase=phase, annotations=annotations)
+    return labelled(made, **{"ring-controller.atlas": "ascend-310P", **labels})
 
 
 def groups(*names: str) -> list[Manifest]:

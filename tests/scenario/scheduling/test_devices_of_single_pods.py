@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenario.scheduling.devices import annotated, card, configuration, vgpu, vgpu_node, with_limits
+from tests.scenario.scheduling.devices import (
+    NPU_CORE,
+    annotated,
+    atlas,
+    card,
+    configuration,
+    vgpu,
+    vgpu_node,
+    with_limits,
+)
 from tests.scenario.scheduling.harness import World, labelled, node
 from tests.scenario.scheduling.numa_nodes import CONF, fixed, numa_node
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.model.base import Manifest
 
-NPU_CORE, IDS = "huawei.com/npu-core", "volcano.sh/vgpu-ids-new"
+IDS = "volcano.sh/vgpu-ids-new"
 MINDCLUSTER = configuration(AscendMindClusterVNPUEnable=True)
 VGPU = configuration(VGPUEnable=True)
-ATLAS = labelled(node("n1", **{NPU_CORE: "8"}), servertype="Ascend310P-8")
+CHIP = labelled(node("n1", **{NPU_CORE: "8"}), servertype="Ascend310P-8")
 
 
 def single(made: Manifest) -> Manifest:
@@ -28,20 +37,16 @@ def single_pods(conf: str, *objects: Manifest) -> World:
     return World(*objects, conf=conf, state=ClusterState(options)).run(2)
 
 
-def atlas(name: str, cores: int) -> Manifest:
-    return labelled(single(with_limits(name, {NPU_CORE: str(cores)})), **{"ring-controller.atlas": "ascend-310P"})
-
-
 def test_pods_for_mindcluster_get_chips_while_there_are_some() -> None:
-    pods = [atlas("a", 4), atlas("b", 8)]
-    world = single_pods(MINDCLUSTER, ATLAS, node("n2", **{NPU_CORE: "8"}), *pods)
+    pods = [single(atlas("a", 4)), single(atlas("b", 8))]
+    world = single_pods(MINDCLUSTER, CHIP, node("n2", **{NPU_CORE: "8"}), *pods)
     assert [(bind.name, bind.node, bind.annotations[NPU_CORE]) for bind in world.requests] == [
         ("a", "n1", "0-vir04_3c")
     ]
 
 
 def test_a_node_without_the_label_of_chips_gets_no_pod_for_mindcluster() -> None:
-    assert single_pods(MINDCLUSTER, node("n1", **{NPU_CORE: "8"}), atlas("a", 4)).binds == {}
+    assert single_pods(MINDCLUSTER, node("n1", **{NPU_CORE: "8"}), single(atlas("a", 4))).binds == {}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.devices import (
+    ATLAS,
+    atlas,
     card,
     configuration,
     gpu_node,
@@ -76,17 +78,6 @@ def divided(ids: str) -> Manifest:
 def holding_npu(text: str) -> Manifest:
     annotations = {"hami.io/Ascend310P-devices-allocated": text}
     return with_limits("old", npu(1, 3072), on="n1", phase="Running", annotations=annotations)
-
-
-ATLAS = labelled(node("n1", **{NPU_CORE: "16"}), servertype="Ascend310P-8")
-
-
-def atlas(name: str, cores: int, on: str = "", core: str = "", real: str = "", **labels: str) -> Manifest:
-    """Return a pod for MindCluster; with `core` it runs and has that virtual NPU."""
-    annotations = {NPU_CORE: core, **({"huawei.com/AscendReal": real} if real else {})} if core else {}
-    phase = "Running" if on else "Pending"
-    made = with_limits(name, {NPU_CORE: str(cores)}, on=on, phase=phase, annotations=annotations)
-    return labelled(made, **{"ring-controller.atlas": "ascend-310P", **labels})
 
 
 @dataclass(frozen=True, kw_only=True)

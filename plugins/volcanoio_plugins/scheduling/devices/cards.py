@@ -42,13 +42,14 @@ class Card(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What a pod holds of one card; `instance` names the part of a divided card."""
+    """What a pod holds of one card; `instance` names the part of a divided card, `vgroup` the group it is in."""
 
     card: str
     memory: int = 0
     cores: int = 0
     instance: str = ""
     cpus: int = 0
+    vgroup: str = ""
 
 
 class Holder(NamedTuple):
@@ -66,7 +67,7 @@ class Holder(NamedTuple):
 class CardState:
     """A card with the sum of what is held of it."""
 
-    __slots__ = ("card", "cores", "cpus", "groups", "instances", "memory", "rules", "sharers", "uncreated")
+    __slots__ = ("card", "cores", "cpus", "groups", "instances", "memory", "rules", "sharers", "uncreated", "vgroups")
 
     def __init__(self, card: Card) -> None:
         self.card = card
@@ -77,6 +78,7 @@ class CardState:
         self.instances: set[str] = set()
         self.groups: set[str] = set()
         self.rules: set[int] = set()
+        self.vgroups: set[str] = set()
         self.uncreated: set[str] = set()
         """Instances that device plugins have not created yet."""
 
@@ -89,6 +91,8 @@ class CardState:
         self.cpus += share.cpus
         if share.instance:
             self.instances.add(share.instance)
+        if share.vgroup:
+            self.vgroups.add(share.vgroup)
 
     @property
     def free_memory(self) -> int:
@@ -179,8 +183,8 @@ class DeviceKind(Protocol):
         """Return what a pod asks for, None for nothing."""
         ...
 
-    def cards(self, node: Node) -> tuple[Card, ...]:
-        """Return the usable cards of a node, () if it has not registered any."""
+    def cards(self, node: Node) -> tuple[Card, ...] | str:
+        """Return the usable cards of a node, () if it has not registered any; a text: why none may be used."""
         ...
 
     def shares(self, pod: Pod, annotations: Mapping[str, str]) -> tuple[Share, ...]:

@@ -24,6 +24,7 @@ from volcanoio.model import kinds
 from volcanoio.model.core import ConfigMap, Node, Pod
 from volcanoio.model.devices import annotations as names
 from volcanoio_plugins.scheduling.devices.cards import Choice, DeviceKind, Request
+from volcanoio_plugins.scheduling.devices.chipreports import ChipReports
 from volcanoio_plugins.scheduling.devices.deviceconfig import KEY, DeviceConfig, parse_config
 from volcanoio_plugins.scheduling.devices.gpushare import GpuShare
 from volcanoio_plugins.scheduling.devices.ledger import DeviceLedger, PlacementTable, group_of
@@ -109,10 +110,11 @@ class Deviceshare:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._given = given = convert(arguments, DeviceshareArguments, self.name)
         check_modes(given)
-        is_configured = given.vgpu or given.npu
-        has_mode = is_configured or given.by_memory or given.by_number or given.mindcluster
+        self._is_configured = given.vgpu or given.npu
+        reads_maps = self._is_configured or given.mindcluster
+        has_mode = reads_maps or given.by_memory or given.by_number
         # without any mode all is declared that a mode may need: rights are derived from the default arguments
-        self.watches: tuple[str, ...] = (_CONFIG_MAPS,) if is_configured or not has_mode else ()
+        self.watches: tuple[str, ...] = (_CONFIG_MAPS,) if reads_maps or not has_mode else ()
         ignored = [names.VGPU_PERCENTAGE] if given.vgpu else []
         self.ignored_resources: tuple[str, ...] = (*ignored, *(NPU_MEMORIES if given.npu else ()))
         of_each = [names.VGPU_MEMORY, names.VGPU_CORES] if given.vgpu else []
@@ -120,6 +122,7 @@ class Deviceshare:
         self._config_text: str | None = None
         self._config_seen = -1
         self._config = DeviceConfig()
+        self._chip_reports = ChipReports()
         self._spread = SpreadGroups()
         self._tables: dict[str, PlacementTable] = {}
         """Placements by the trait of shapes, without numbers of PodGroups."""
@@ -138,7 +141,7 @@ class Deviceshare:
         if given.vgpu:
             found.append(Vgpu(config.nvidia, given.rules))
         if given.mindcluster:
-            found.append(MindCluster())
+            found.append(MindCluster(self._chip_reports))
         if given.npu:
             found += [Npu(one) for one in config.npus]
         self._config = config
@@ -151,7 +154,7 @@ class Deviceshare:
 
     def open(self, session: SessionView) -> Checkpoints:
         """Read the description of cards, and the cards of nodes, where they changed."""
-        if self.watches and self._kinds and (seen := session.version(_CONFIG_MAPS)) != self._config_seen:
+        if self._is_configured and (seen := session.version(_CONFIG_MAPS)) != self._config_seen:
             self._config_seen = seen
             key = f"{self._given.config_namespace}/{self._given.config_map}"
             stored = session.objects(_CONFIG_MAPS).get(key)
@@ -159,6 +162,9 @@ class Deviceshare:
             if text != self._config_text:
                 self._config_text = text
                 self._use(DeviceConfig() if text is None else parse_config(text, f"ConfigMap {key}"))
+        if self._given.mindcluster and (changed := self._chip_reports.read(session)):
+            self._ledger.forget(changed)
+            self._tables.clear()
         self._ledger.session = session
         self._spread.keep(session.jobs)
         return self._read_cards(session)

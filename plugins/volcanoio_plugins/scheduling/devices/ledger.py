@@ -7,7 +7,7 @@ when pods end. `PlacementTable` keeps the result for a request by row, and compu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ class NodeCards(NamedTuple):
 
     usable: tuple[Card, ...]
     model: int
+    refusal: str = ""
+    """Why none is usable, "" if the node has not registered any."""
 
 
 class DeviceLedger:
@@ -55,9 +57,16 @@ class DeviceLedger:
             known = self._cards[name] = node, {}
         if (cards := known[1].get(kind.name)) is None:
             found = kind.cards(node)
-            unnamed = tuple([card._replace(key="") for card in found])
-            cards = known[1][kind.name] = NodeCards(found, self._models.setdefault(unnamed, len(self._models)))
+            usable, refusal = ((), found) if isinstance(found, str) else (found, "")
+            unnamed = tuple([card._replace(key="") for card in usable])
+            model = self._models.setdefault(unnamed, len(self._models))
+            cards = known[1][kind.name] = NodeCards(usable, model, refusal)
         return cards
+
+    def forget(self, nodes: Iterable[str]) -> None:
+        """Read the cards of nodes again when they are needed."""
+        for name in nodes:
+            self._cards.pop(name, None)
 
     def is_unused(self, kinds: Sequence[DeviceKind], name: str) -> bool:
         """Return whether no pod holds a card of these kinds on a node."""
@@ -124,8 +133,9 @@ class Fit(NamedTuple):
 def obstacle(ledger: DeviceLedger, kinds: Sequence[DeviceKind], node: Node) -> Fit | None:
     """Return why no cards of a node can be used, None if they can."""
     for kind in kinds:
-        if not ledger.cards(kind, node).usable:
-            return Fit(f"node not initialized with device {kind.name}")
+        cards = ledger.cards(kind, node)
+        if not cards.usable:
+            return Fit(cards.refusal or f"node not initialized with device {kind.name}")
         if until := ledger.locked_until(kind.lock, node):
             return Fit(f"node has been locked within 5 minutes for {kind.name}", until=until)
     return None

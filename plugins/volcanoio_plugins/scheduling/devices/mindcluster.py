@@ -3,13 +3,17 @@
 Source: Volcano, pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu, and MindCluster's documentation. A pod
 asks for AI cores (`huawei.com/npu-core`): a multiple of a chip's means whole chips; 1, 2 and 4 mean a template, chosen
 by the labels `vnpu-level` and `vnpu-dvpp`. Where no chip has enough AI CPUs, templates with fewer are tried. While the
-device plugin creates a virtual NPU on a node, only pods of the same template go there.
+device plugin creates a virtual NPU on a node, only pods of the same template go there. Virtual NPUs are in groups,
+which the device plugin names once it has created them: the more groups a chip has, the smaller are those that can be
+added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.devices import annotations as names
@@ -24,6 +28,7 @@ from volcanoio_plugins.scheduling.devices.cards import (
     card_score,
     limit_of,
 )
+from volcanoio_plugins.scheduling.devices.chipreports import NOT_USED, ChipReports
 
 LEVEL_LABEL, DVPP_LABEL = "vnpu-level", "vnpu-dvpp"
 HIGH, LOW = "high", "low"
@@ -37,6 +42,10 @@ WRONG_CORES = "huawei.com/npu-core must be 1, 2, 4 or a multiple of a chip's AI 
 WRONG_DVPP = "err dvpp value: the label vnpu-dvpp must be yes, no or null"
 NOT_ENOUGH = "node not meet task request huawei.com/npu-core"
 OTHER_TEMPLATE = "node is creating a virtual NPU of another template"
+MAX_CORES = {3: 2, 4: 1}
+"""Most AI cores of a further virtual NPU, by the number of groups of virtual NPUs on the chip."""
+BASE_DEVICES = "baseDeviceInfos"
+"""Annotation of nodes by the device plugin: a JSON object with the names of its chips as keys."""
 
 
 class Template(NamedTuple):
@@ -84,6 +93,9 @@ class MindCluster:
     resources: tuple[str, ...] = (names.NPU_CORE,)
     lock = ""
 
+    def __init__(self, reports: ChipReports) -> None:
+        self._reports = reports
+
     def request(self, pod: Pod) -> Request | None:
         """Return the AI cores of the first container that has some, for pods of the kind ascend-310P."""
         labels = pod.metadata.labels
@@ -100,15 +112,22 @@ class MindCluster:
             dvpp=labels.get(DVPP_LABEL, DVPP_NULL),
         )
 
-    def cards(self, node: Node) -> tuple[Card, ...]:
-        """Return the chips of a node: its AI cores divided by those of a chip, which its label `servertype` names."""
+    def cards(self, node: Node) -> tuple[Card, ...] | str:
+        """Return the chips of a node: its AI cores divided by those of a chip, which its label `servertype` names.
+
+        Of a node whose chips are reported, those without fault; of others as many as its allocatable AI cores are.
+        """
         server = node.metadata.labels.get(names.NPU_SERVER_LABEL, "").split("-")
         cores = int(server[1]) if len(server) > 1 and server[1].isdecimal() else 0
-        offered = stored_amounts(node.status.allocatable).get(names.NPU_CORE, 0) // 1000
         if not cores or server[0] != CHIP:
             return ()
-        chips = range(offered // cores)
-        return tuple(Card(str(chip), MAX_SHARERS, 0, cores, CHIP, cpus=CPUS_PER_CHIP) for chip in chips)
+        report = self._reports.of(node.metadata.name)
+        if report.status in NOT_USED:
+            return f"node is {report.status}, due to nodeD reported node status"
+        offered = node.status.capacity if report.has_chips and node.status.capacity else node.status.allocatable
+        count = stored_amounts(offered).get(names.NPU_CORE, 0) // 1000 // cores
+        chips = [chip for chip in _numbers(node, count) if chip not in report.faulty]
+        return tuple(Card(chip, MAX_SHARERS, 0, cores, CHIP, cpus=CPUS_PER_CHIP) for chip in chips)
 
     def shares(self, pod: Pod, annotations: Mapping[str, str]) -> tuple[Share, ...]:
         """Return the chips of a pod with its template, or the whole chips."""
@@ -117,7 +136,9 @@ class MindCluster:
         if not chips:
             return ()
         if (template := _TEMPLATES.get(name)) is not None:
-            return (Share(chips, 0, template.cores, template.name, template.cpus),)
+            real = annotations.get(names.NPU_REAL, "")
+            group = real.rpartition("_")[2] if "_" in real else "" if real else f"of {pod.metadata.uid}"
+            return (Share(chips, 0, template.cores, template.name, template.cpus, group),)
         whole = [chip for chip in chips.split(",") if chip]
         cores = next(filter(None, (limit_of(each, names.NPU_CORE) for each in pod.spec.containers)), 0)
         return tuple(Share(chip, 0, cores // len(whole), "", CPUS_PER_CHIP) for chip in whole)
@@ -154,6 +175,16 @@ class MindCluster:
         return {names.NPU_TIME: str(int(now * 1e9)), names.NPU_CORE: text}
 
 
+def _numbers(node: Node, count: int) -> list[str]:
+    """Return the numbers of a node's chips, at most so many; without the device plugin's annotation the first ones."""
+    try:
+        listed = msgspec.json.decode(node.metadata.annotations.get(BASE_DEVICES, ""), type=dict[str, Any])
+    except msgspec.DecodeError:
+        return [str(number) for number in range(count)]
+    numbers = {name.removeprefix(f"{CHIP}-") for name in listed if name.count("-") == 1}
+    return sorted((each for each in numbers if each.isdecimal()), key=int)[:count]
+
+
 def _whole_chips(count: int, states: list[CardState]) -> Choice | str:
     unused = [state for state in states if not state.sharers][:count]
     if len(unused) < count or not count:
@@ -173,6 +204,8 @@ def _chip_for(template: Template, states: list[CardState]) -> CardState | None:
 def _has_room(state: CardState, template: Template) -> bool:
     card = state.card
     if state.sharers >= card.number:
+        return False
+    if template.cores > MAX_CORES.get(min(len(state.vgroups), max(MAX_CORES)), template.cores):
         return False
     if state.cores + template.cores > card.cores or state.cpus + template.cpus > card.cpus:
         return False
