@@ -1,6 +1,7 @@
 """`Binder`: sends the binds of committed gangs and single pods, and determines the outcome of each.
 
-A gang's binds are sent together, in the order of submission. The number in flight adapts to 429 responses: additive
+A gang's binds are sent together, in the order of submission; those that need the same lock are sent one after another,
+each once the lock of the one before was released. The number in flight adapts to 429 responses: additive
 increase, multiplicative decrease; a bind that got one is sent again. There are three outcomes: BindDone; BindRefused, a
 final error; and BindUnknown, if no definite response was received. An unknown outcome is resolved by uncached GETs of
 the pod: bound to our node is done, bound to another one or gone is refused, and an unbound pod is bound again. A 409 is
@@ -30,7 +31,7 @@ from volcanoio.kube.background_tasks import BackgroundTasks
 from volcanoio.kube.clock import Clock, RetryBackoff
 from volcanoio.kube.errors import error_of
 from volcanoio.kube.informer import Publish
-from volcanoio.kube.prebinder import AnyPodGroup, PreBinder
+from volcanoio.kube.prebinder import AnyPodGroup, PreBinder, PreBindFailure
 from volcanoio.kube.requests import Request
 from volcanoio.kube.sender import FENCED, InFlightWindow, LeaderFence, Sender
 from volcanoio.kube.transport import NotSent, Response, Transport, TransportError
@@ -47,16 +48,18 @@ ENDING = "Ending"
 class _Batch:
     """A submitted batch.
 
-    `open` is the number of its binds without final outcome; `unsent` are its binds until the first of them is sent.
+    `open` is the number of its binds without final outcome; `unsent` are its binds until the first of them is sent,
+    `queued` those that wait for a lock.
     """
 
-    __slots__ = ("cause", "group", "open", "unsent")
+    __slots__ = ("cause", "group", "open", "queued", "unsent")
 
     def __init__(self, batch: BindBatch, cause: int) -> None:
         self.group = batch.group
         self.cause = cause
         self.open = len(batch.binds)
         self.unsent: list[_Bind] = []
+        self.queued: list[_Bind] = []
 
 
 class _Bind:
@@ -125,7 +128,7 @@ class Binder:
         self._closing = False
         self._tasks = BackgroundTasks()
         self._preparing = BackgroundTasks()
-        """PreBind steps, in which volumes are waited for; nothing is bound before they end."""
+        """PreBind steps, in which volumes and locks are waited for; no bind is sent before its own end."""
 
     async def __aenter__(self) -> Binder:
         """Prepare for `submit`."""
@@ -172,12 +175,33 @@ class Binder:
                 self._refuse_all(items, code, GROUP_CHANGED, changed)
                 return
         since = self._clock.monotonic()
-        failure = await self._prebinder.carry_out([item.request for item in items])
+        first, later = _in_turn(items)
+        rest = [_without_locks(item.request) for following in later for item in following]
+        failure = await self._prebinder.carry_out([*(item.request for item in first), *rest])
         if any(item.request.prebind for item in items):
             self._took("PreBind", since)
-        if failure is None:
-            self._send(items)
+        if failure is not None:
+            self._refuse_unprepared(items, failure)
             return
+        self._send(first)
+        for following in later:
+            following[0].batch.queued += following
+            self._preparing.start(self._send_in_turn(following))
+
+    async def _send_in_turn(self, items: list[_Bind]) -> None:
+        """Send binds that need the same lock, each once it was released; refuse the rest when it is not."""
+        queued = items[0].batch.queued
+        for at, item in enumerate(items):
+            if (failure := await self._prebinder.lock(item.request)) is not None:
+                for each in items[at:]:
+                    await self._prebinder.take_back(_without_locks(each.request).prebind)
+                    queued.remove(each)
+                self._refuse_unprepared(items[at:], failure)
+                return
+            queued.remove(item)
+            self._send([item])
+
+    def _refuse_unprepared(self, items: list[_Bind], failure: PreBindFailure) -> None:
         pod = f"{failure.bind.namespace}/{failure.bind.name}"
         text = f"execute preBind for pod {pod} failed: {failure.message}"
         self._refuse_all(items, failure.code, PREBIND_FAILED, text)
@@ -195,13 +219,14 @@ class Binder:
     async def drain(self) -> None:
         """Refuse all batches of which nothing was sent, also later ones; return when the others have their outcomes.
 
-        A gang is so bound as a whole or not at all. What its PreBind steps wrote stays, as when a process is killed.
+        A gang is so bound as a whole or not at all, except for binds that wait for a lock: these are refused. What the
+        PreBind steps wrote stays, as when a process is killed.
         """
         self._closing = True
         self._preparing.cancel()
         self._waiting = deque(item for item in self._waiting if not item.batch.unsent)
         for batch in [batch for batches in self._batches.values() for batch in batches]:
-            self._refuse_all(batch.unsent, 0, ENDING, _ENDS)
+            self._refuse_all(batch.unsent or batch.queued, 0, ENDING, _ENDS)
         await self._preparing.finished()
         await self._tasks.finished()
 
@@ -385,6 +410,29 @@ class Binder:
         if self._outcomes:
             events, self._outcomes = self._outcomes, []
             self._publish(events)
+
+
+def _in_turn(items: Sequence[_Bind]) -> tuple[list[_Bind], list[list[_Bind]]]:
+    """Return the binds that can be sent first, and those that follow one of them because they lock the same object."""
+    first: list[_Bind] = []
+    later: dict[tuple[str, str, str], list[_Bind]] = {}
+    for item in items:
+        locked = next(
+            ((step.resource, step.namespace, step.name) for step in item.request.prebind if step.before), None
+        )
+        if locked is None:
+            first.append(item)
+        elif (following := later.get(locked)) is None:
+            later[locked] = []
+            first.append(item)
+        else:
+            following.append(item)
+    return first, [following for following in later.values() if following]
+
+
+def _without_locks(request: BindRequest) -> BindRequest:
+    """Return a bind without the steps that take locks."""
+    return msgspec.structs.replace(request, prebind=tuple([step for step in request.prebind if not step.before]))
 
 
 _ENDS = "this process ends"

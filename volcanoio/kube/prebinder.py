@@ -78,6 +78,19 @@ class PreBinder:
             await self.take_back(written)
         return failure
 
+    async def lock(self, bind: BindRequest) -> PreBindFailure | None:
+        """Take the locks of a bind (its steps with `before`) once they are free; return why that failed, undone."""
+        written: Steps = []
+        try:
+            for step in bind.prebind:
+                if step.before:
+                    await self._wait(msgspec.structs.replace(step, until=step.before, holds={}))
+                    await self._write_if_before(step, written)
+        except _StepError as error:
+            await self.take_back(written)
+            return PreBindFailure(bind, error.code, str(error))
+        return None
+
     async def changed(self, group: AnyPodGroup) -> tuple[int, str]:
         """Return (0, "") if the stored PodGroup has the uid and the spec of `group`; else a code and what differs."""
         namespace, name, kind = group.metadata.namespace, group.metadata.name, kinds.of(group)

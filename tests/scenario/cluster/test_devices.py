@@ -49,3 +49,25 @@ async def test_jobs_take_turns_on_shared_gpus(tmp_path: Path) -> None:
     assert len(held) == 5
     assert set().union(*held.values()) == {"GPU-node-0-0", "GPU-node-1-0"}
     assert all(isinstance(node, Node) and "hamivgpu" not in node.metadata.annotations for node in nodes)
+
+
+async def test_a_gang_on_one_locked_node_is_bound_pod_by_pod(tmp_path: Path) -> None:
+    """Four pods of a gang share the two cards of a node that takes one pod at a time: vGPUs, then NPUs of HAMi."""
+    conf = tmp_path / "scheduler.conf"
+    modes = {**MODES, "deviceshare.AscendHAMiVNPUEnable": True}
+    conf.write_text(json.dumps(CONF).replace(json.dumps(MODES), json.dumps(modes)), encoding="utf-8")
+    devices = "vgpu=2,memory=1000;npu=2"
+    limits = [
+        {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "500"},
+        {"huawei.com/Ascend310P": "1", "huawei.com/Ascend310P-memory": "3072"},
+    ]
+    async with cluster(nodes=1, node_devices=devices, scheduler_conf=conf, speed=60.0) as c:
+        for name, wanted in zip(("vgpus", "npus"), limits, strict=True):
+            manifest = job_manifest(name, run="5s", replicas=4)
+            container = manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+            container["resources"] = {"limits": {"cpu": "100m", **wanted}}
+            await c.create(manifest)
+            await c.job(name, "Completed")
+        (node,) = await c.client.list(kinds.NODE)
+    assert isinstance(node, Node)
+    assert not {"hamivgpu", "hami.io/mutex.lock"} & node.metadata.annotations.keys()

@@ -15,7 +15,7 @@ from tests.scenario.scheduling.devices import (
     vgpu_node,
     with_limits,
 )
-from tests.scenario.scheduling.harness import World
+from tests.scenario.scheduling.harness import World, group
 from volcanoio.model.base import Manifest
 
 VGPU = configuration(VGPUEnable=True, NodeLockEnable=True)
@@ -88,3 +88,34 @@ def test_chips_of_one_node_share_its_lock() -> None:
     both["status"]["allocatable"].update(other["status"]["allocatable"])
     pods = [with_limits("a", npu(chip="Y")), with_limits("b", npu(chip="X"))]
     assert list(World(config, both, *groups("a", "b"), *pods, conf=conf).run().binds) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("conf", "nodes", "limits", "room"),
+    [
+        (VGPU, [vgpu_node(name, card(f"GPU-{name}")) for name in ("n1", "n2")], vgpu(memory=20480), 4),
+        (NPU, [CHIPS], PART, 7),
+    ],
+)
+def test_a_gang_gets_several_pods_to_a_node_whose_binds_follow_one_another(
+    conf: str, nodes: list[Manifest], limits: dict[str, str], room: int
+) -> None:
+    members = [with_limits(f"p{at}", limits, job="pg") for at in range(room)]
+    world = World(*nodes, group("pg", room, phase="Inqueue"), *members, conf=conf).run()
+    assert world.batches == [[f"p{at}" for at in range(room)]]
+    assert all(bind.prebind for bind in world.requests)
+
+
+def test_other_pods_wait_for_all_binds_of_a_gang() -> None:
+    gang = [group("pg", 2, phase="Inqueue"), *[with_limits(f"p{at}", SMALL, job="pg") for at in range(2)]]
+    world = World(CARDS, *gang, *groups("q"), with_limits("q", SMALL), conf=VGPU)
+    world.cycle()
+    world.put(CARDS)  # the first lock was released, the second is not written yet
+    world.cycle()
+    assert "q" not in world.binds
+
+
+def test_a_node_that_is_locked_already_gets_no_gang() -> None:
+    gang = [group("pg", 2, phase="Inqueue"), *[with_limits(f"p{at}", SMALL, job="pg") for at in range(2)]]
+    locked = annotated(vgpu_node("n1", card("GPU-0")), hamivgpu="1970-01-01T00:16:30Z")
+    assert World(locked, *gang, conf=VGPU).run().binds == {}

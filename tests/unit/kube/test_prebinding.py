@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -465,3 +466,57 @@ async def test_a_lock_is_released_when_another_step_of_the_batch_fails() -> None
         binder.submit(batch(lock("a"), step("b")))
         await until(lambda: not binder.unfinished)
     assert server.annotations("a") == {}
+
+
+def same_lock(count: int, claim: str = "volume") -> BindBatch:
+    """Return a batch whose binds need the same lock; the last one also has a claim."""
+    binds = [
+        BindRequest(
+            uid=f"u{at}", namespace="ns", name=f"p{at}", node="n1", prebind=(lock("a"),) if at + 1 < count else (
+                lock("a"), step(claim, until={}, keeps={}),
+            ),
+        )
+        for at in range(count)
+    ]  # fmt: skip
+    return BindBatch(group="ns/g", cycle=1, binds=tuple(binds))
+
+
+def has_bound(server: Server, number: int) -> bool:
+    return len(server.bound) == number
+
+
+async def test_binds_that_need_the_same_lock_follow_one_another() -> None:
+    server = Server("a", "volume")
+    async with server.binder() as binder:
+        binder.submit(same_lock(3))
+        for number in range(1, 4):
+            await until(partial(has_bound, server, number))
+            await run_until_idle()
+            assert has_bound(server, number), "the next one waits for the lock"
+            server.set("a", {"metadata": {"annotations": {NODE: None}}})
+        await until(lambda: not binder.unfinished)
+    assert server.log.index("write volume") < server.log.index("bind p0"), "other steps come before the first bind"
+
+
+async def test_binds_whose_lock_is_not_released_are_refused() -> None:
+    server = Server("a", "volume")
+    async with server.binder() as binder:
+        binder.submit(same_lock(3))
+        await until(lambda: server.bound == ["p0"])
+        await server.clock.advance(700.0)
+        await until(lambda: not binder.unfinished)
+    reason = (
+        'execute preBind for pod ns/p1 failed: timed out waiting for PersistentVolumeClaim "ns/a" after 600 seconds'
+    )
+    assert server.outcomes() == {"p0": "done", "p1": reason, "p2": reason}
+    assert server.annotations("volume") == {}, "what its other steps wrote is reverted"
+
+
+async def test_a_process_that_ends_refuses_the_binds_that_wait_for_a_lock() -> None:
+    server = Server("a", "volume")
+    async with server.binder() as binder:
+        binder.submit(same_lock(2))
+        await until(lambda: server.bound == ["p0"])
+        await binder.drain()
+        assert not binder.unfinished
+    assert server.outcomes() == {"p0": "done", "p1": "this process ends"}

@@ -128,8 +128,9 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a pod asks for of one kind of devices; a text of it is part of the trait of tasks.
 
     `use_cards` and `use_types` (parts of types) are allowed, `avoid_cards` and `avoid_types` are not. `spread` is a
-    PodGroup that has each of its pods on cards of their own, `rules` are the exclusive rules that the pod matches.
-    `level` and `dvpp` are those of MindCluster.
+    PodGroup that has each of its pods on cards of their own, `gang` one of whose pods a node may get several although
+    it is locked for each. `rules` are the exclusive rules that the pod matches. `level` and `dvpp` are those of
+    MindCluster.
     """
 
     kind: str
@@ -141,6 +142,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     avoid_types: tuple[str, ...] = ()
     rules: tuple[int, ...] = ()
     spread: str = ""
+    gang: str = ""
     level: str = ""
     dvpp: str = ""
 

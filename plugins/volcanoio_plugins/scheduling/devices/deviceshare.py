@@ -76,25 +76,29 @@ def check_modes(given: DeviceshareArguments) -> None:
         raise ArgumentError(f"{rule}; set {first} or VGPUEnable to false", key="deviceshare.VGPUEnable")
 
 
-class SpreadGroups:
-    """Numbers of PodGroups whose pods are spread over cards; traits have the number, so that there are few of them."""
+class GroupNumbers:
+    """Numbers of PodGroups with traits of their own; traits have the number, so that there are few of them."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self.groups: dict[int, str] = {}
+        self._groups: dict[int, str] = {}
 
-    def number(self, group: str) -> int:
+    def number(self, group: str) -> str:
         """Return the number of a PodGroup, the lowest free one for a new one."""
         if (number := self._numbers.get(group)) is None:
-            number = next(at for at in range(len(self.groups) + 1) if at not in self.groups)
-            self._numbers[group], self.groups[number] = number, group
-        return number
+            number = next(at for at in range(len(self._groups) + 1) if at not in self._groups)
+            self._numbers[group], self._groups[number] = number, group
+        return str(number)
+
+    def group(self, number: str) -> str:
+        """Return the PodGroup with a number, "" for none."""
+        return self._groups.get(int(number), "") if number else ""
 
     def keep(self, jobs: Mapping[str, Job]) -> None:
         """Forget PodGroups without waiting pods."""
         for group, number in list(self._numbers.items()):
             if (job := jobs.get(group)) is None or not job.count(TaskStatus.PENDING):
-                del self._numbers[group], self.groups[number]
+                del self._numbers[group], self._groups[number]
 
 
 Labels: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
@@ -123,9 +127,9 @@ class Deviceshare:
         self._config_seen = -1
         self._config = DeviceConfig()
         self._chip_reports = ChipReports()
-        self._spread = SpreadGroups()
+        self._groups = GroupNumbers()
         self._tables: dict[str, PlacementTable] = {}
-        """Placements by the trait of shapes, without numbers of PodGroups."""
+        """Placements by the trait of shapes."""
         self._row_of: dict[str, int] | None = None
         self._reported: dict[str, dict[Labels, float]] = {}
         """Gauges by node."""
@@ -166,7 +170,7 @@ class Deviceshare:
             self._ledger.forget(changed)
             self._tables.clear()
         self._ledger.session = session
-        self._spread.keep(session.jobs)
+        self._groups.keep(session.jobs)
         return self._read_cards(session)
 
     def _read_cards(self, session: SessionView) -> Checkpoints:
@@ -184,11 +188,17 @@ class Deviceshare:
         """Return what the pod asks for, "" for pods without devices."""
         if not self._asks(task.shape):
             return ""
-        asked = [
-            msgspec.structs.replace(one, spread=str(self._spread.number(job.key))) if one.spread else one
-            for one in self._requests_of(task.pod)
-        ]
-        return msgspec.json.encode(asked).decode()
+        asked = self._requests_of(task.pod)
+        is_gang = self._given.locks and job.min_available > 1
+        if not is_gang and not any(one.spread for one in asked):
+            return msgspec.json.encode(asked).decode()
+        number = self._groups.number(job.key)
+        return msgspec.json.encode(
+            [
+                msgspec.structs.replace(one, spread=number if one.spread else "", gang=number if is_gang else "")
+                for one in asked
+            ]
+        ).decode()
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Depend on what other pods hold, if the shape asks for devices."""
@@ -256,6 +266,7 @@ class Deviceshare:
                 before=_annotation(lock, meta.annotations.get(lock)),
                 patch=_annotation(lock, names.format_lock(lock, session.now, task.namespace, task.name)),
                 undo=_annotation(lock, None),
+                timeout=names.LOCK_SECONDS,
             )
             for lock in filter(None, locks)
         ]
@@ -316,9 +327,9 @@ class Deviceshare:
 
     def _asked_by(self, shape: Shape) -> tuple[Request, ...]:
         """Return the requests in the trait of a shape."""
-        groups = self._spread.groups
+        group = self._groups.group
         return tuple(
-            msgspec.structs.replace(one, spread=groups.get(int(one.spread), "")) if one.spread else one
+            msgspec.structs.replace(one, spread=group(one.spread), gang=group(one.gang))
             for one in _REQUESTS.decode(shape.traits.get(self.name, "[]"))
         )
 

@@ -96,17 +96,19 @@ class DeviceLedger:
         """Return whether a task on a node is terminating."""
         return any(task.status is TaskStatus.RELEASING for task in self.session.tasks_on(name))
 
-    def locked_until(self, lock: str, node: Node) -> float:
+    def locked_until(self, lock: str, node: Node, gang: str) -> float:
         """Return until when a node is locked (epoch seconds), 0 if it is not; infinity for binds in flight.
 
-        A session locks the node for each task that it allocates, before the lock is written.
+        A session locks the node for each task that it allocates, before the lock is written, but not for tasks of the
+        same gang, whose binds are sent one after another.
         """
         if not self._locks or not lock:
             return 0.0
         kinds = [kind for kind in self.kinds.values() if kind.lock == lock]
         for task in self.session.tasks_on(node.metadata.name):
+            is_in_turn = task.status is TaskStatus.ALLOCATED and task.job == gang
             annotations = task.bind_annotations
-            if task.status in _IN_FLIGHT and any(kind.shares(task.pod, annotations) for kind in kinds):
+            if task.status in _IN_FLIGHT and not is_in_turn and any(one.shares(task.pod, annotations) for one in kinds):
                 return float("inf")
         locked_at = lock_time(node.metadata.annotations.get(lock, ""))
         if locked_at is None or self.session.now >= locked_at + LOCK_SECONDS:
@@ -130,13 +132,13 @@ class Fit(NamedTuple):
     """When a lock expires that is the reason (epoch seconds)."""
 
 
-def obstacle(ledger: DeviceLedger, kinds: Sequence[DeviceKind], node: Node) -> Fit | None:
-    """Return why no cards of a node can be used, None if they can."""
+def obstacle(ledger: DeviceLedger, kinds: Sequence[DeviceKind], node: Node, gang: str) -> Fit | None:
+    """Return why no cards of a node can be used by a pod of a gang, None if they can."""
     for kind in kinds:
         cards = ledger.cards(kind, node)
         if not cards.usable:
             return Fit(cards.refusal or f"node not initialized with device {kind.name}")
-        if until := ledger.locked_until(kind.lock, node):
+        if until := ledger.locked_until(kind.lock, node, gang):
             return Fit(f"node has been locked within 5 minutes for {kind.name}", until=until)
     return None
 
@@ -173,6 +175,7 @@ class PlacementTable:
         self._weight = weight
         self._version = -1
         self._kinds = [ledger.kinds[request.kind] for request in requests]
+        self._gang = next((request.gang for request in requests), "")
         self._names_cards = any(request.use_cards or request.avoid_cards for request in requests)
         self._unused: dict[tuple[int, ...], Fit] = {}
         """The result for nodes with unused cards, by what the cards are."""
@@ -221,7 +224,7 @@ class PlacementTable:
     def _fit(self, node: Node) -> Fit:
         """Return the result for a node; most nodes of a large cluster have the same unused cards."""
         ledger, kinds = self._ledger, self._kinds
-        if (fit := obstacle(ledger, kinds, node)) is not None:
+        if (fit := obstacle(ledger, kinds, node, self._gang)) is not None:
             return fit
         if self._names_cards or not ledger.is_unused(kinds, node.metadata.name):
             return fit_on(ledger, self.requests, node, self._policy)
