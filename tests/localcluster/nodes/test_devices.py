@@ -44,6 +44,7 @@ def test_devices_are_registered_as_their_plugins_do() -> None:
         ("vgpu=0", "count must be a whole number greater than 0, not '0'"),
         ("vgpu=1,memory=4Gi", "memory must be a whole number greater than 0, not '4Gi'"),
         ("vgpu=1,colour=red", "colour=red is no field; give memory, split, cores, type, or mode=hami-core|mig"),
+        ("npu=1; npu=2", "npu is given 2 times; give each kind once, all its devices are alike"),
         ("vgpu=1,mode=mps", "mode=mps is no field; give memory, split, cores, type, or mode=hami-core|mig"),
     ],
 )

@@ -67,6 +67,20 @@ def test_whole_cores_are_taken_first_from_the_fullest_numa_node(free: str, count
     assert format_cpus(take(machine(), parse_cpus(free), count)) == taken
 
 
+@pytest.mark.parametrize(
+    ("free", "count", "taken"),
+    [
+        ("0-7", 4, "0-3"),  # a whole socket of two NUMA nodes
+        ("2-7", 4, "4-7"),  # the one that is whole, not two NUMA nodes of different sockets
+        ("2-7", 6, "2-7"),  # it, and a whole NUMA node
+        ("1-7", 3, "1-3"),  # a whole NUMA node, and the rest of the fullest one
+    ],
+)
+def test_whole_sockets_are_taken_first_where_they_have_several_numa_nodes(free: str, count: int, taken: str) -> None:
+    details = {str(cpu): CpuDetail(numa=cpu // 2, socket=cpu // 4, core=cpu) for cpu in range(8)}
+    assert format_cpus(take(CpuTopology.of(details), parse_cpus(free), count)) == taken
+
+
 def test_a_pod_of_best_effort_is_admitted_unless_cpus_are_missing() -> None:
     free = parse_cpus("0,2-3")
     assert assign(machine(), BEST_EFFORT, free, [3]) == free

@@ -70,22 +70,27 @@ def bits(mask: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class CpuTopology:
-    """The CPUs of a machine: masks of CPUs by NUMA node, and by core (socket, core)."""
+    """The CPUs of a machine: masks of CPUs by NUMA node, by core (socket, core), and by socket."""
 
     numa_nodes: tuple[tuple[int, int], ...]
     cores: tuple[int, ...]
+    sockets: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, details: Mapping[str, CpuDetail]) -> "CpuTopology":
         """Return the topology of a Numatopology's cpuDetail; raises ValueError for a CPU without a number."""
         numa_nodes: dict[int, int] = {}
         cores: dict[tuple[int, int], int] = {}
+        sockets: dict[int, int] = {}
         for name, detail in details.items():
             cpu = parse_cpus(name)
             numa_nodes[detail.numa] = numa_nodes.get(detail.numa, 0) | cpu
             cores[detail.socket, detail.core] = cores.get((detail.socket, detail.core), 0) | cpu
+            sockets[detail.socket] = sockets.get(detail.socket, 0) | cpu
         ordered = sorted(cores.values(), key=lambda mask: mask & -mask)
-        return cls(tuple(sorted(numa_nodes.items())), tuple(ordered))
+        return cls(
+            tuple(sorted(numa_nodes.items())), tuple(ordered), tuple(each for _, each in sorted(sockets.items()))
+        )
 
     @cached_property
     def cpus(self) -> int:
@@ -112,13 +117,14 @@ class CpuTopology:
 
 
 def take(topology: CpuTopology, pool: int, count: int) -> int:
-    """Return `count` CPUs of a pool: whole NUMA nodes, then whole cores, then the rest, from the fullest NUMA nodes.
+    """Return `count` CPUs of a pool: whole NUMA nodes and sockets, then cores, then the rest, from full NUMA nodes.
 
-    The pool must have as many.
+    Of NUMA nodes and sockets those of which there are fewer come first. The pool must have as many CPUs.
     """
     taken = 0
-    for _, cpus in topology.numa_nodes:
-        if cpus & pool == cpus and cpus.bit_count() <= count - taken.bit_count():
+    levels = sorted(([cpus for _, cpus in topology.numa_nodes], topology.sockets), key=len)
+    for cpus in (each for level in levels for each in level):
+        if cpus & pool & ~taken == cpus and cpus.bit_count() <= count - taken.bit_count():
             taken |= cpus
     for core in sorted((each for each in topology.cores if each & pool == each), key=_fullness(topology, pool)):
         if not core & taken and core.bit_count() <= count - taken.bit_count():

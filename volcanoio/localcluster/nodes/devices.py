@@ -8,7 +8,7 @@ is left of one is refused as `UnexpectedAdmissionError`, as a kubelet does when 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -64,7 +64,11 @@ DEFAULTS: Mapping[str, DeviceSpec] = {
 
 def parse_node_devices(text: str) -> tuple[DeviceSpec, ...]:
     """Parse `KIND=COUNT[,FIELD=VALUE...]`, several kinds separated by `;`; raises NodeDevicesError."""
-    return tuple(_parse_kind(part.strip()) for part in text.split(";") if part.strip())
+    specs = tuple(_parse_kind(part.strip()) for part in text.split(";") if part.strip())
+    for kind, number in Counter(spec.kind for spec in specs).items():
+        if number > 1:
+            raise _error(text, f"{kind} is given {number} times; give each kind once, all its devices are alike")
+    return specs
 
 
 def _parse_kind(text: str) -> DeviceSpec:
