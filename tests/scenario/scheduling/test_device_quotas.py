@@ -1,81 +1,147 @@
-"""Queues limited in vGPUs: memory and cores count for each card of a pod, the number as it is."""
+"""Claimed devices count against queues: by number, by capacity, once for all pods of a claim, and up the tree."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import pytest
-
-from tests.scenario.scheduling.devices import card, vgpu, vgpu_node, with_limits
-from tests.scenario.scheduling.harness import World, group, profile, queue
+from tests.scenario.scheduling.device_objects import (
+    allocated,
+    claim,
+    device,
+    device_class,
+    gpus,
+    request,
+    resource_slice,
+    templated,
+    using,
+)
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, queue, scenarios
 from volcanoio.model.base import Manifest
 
-NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
-FOUR = vgpu_node("n1", *[card(f"GPU-{at}") for at in range(4)])
-PAIR = vgpu(2, memory=20480, cores=50)
-"""Half of each of two cards."""
+CONF = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+- plugins:
+  - name: predicates
+    arguments: {predicate.DynamicResourceAllocationEnable: true}
+  - name: capacity
+    %s
+    arguments: {capacity.DynamicResourceAllocationEnable: true, capacity.DRAConsumableCapacityEnable: true}
+"""
+FLAT, TREE = CONF % "", CONF % "enableHierarchy: true"
+CLUSTER = [node("n1"), device_class("gpu"), device_class("nic"), resource_slice("s", gpus(8), on="n1")]
 
 
-def conf(plugin: str, actions: str = "enqueue, allocate") -> str:
-    deviceshare = {"name": "deviceshare", "arguments": {"deviceshare.VGPUEnable": True}}
-    return json.dumps({"actions": actions, "tiers": [{"plugins": [{"name": "gang"}, {"name": plugin}, deviceshare]}]})
+def limited(name: str, **more: str) -> Manifest:
+    """Return a queue with a limit of GPUs, or with the limits in `more` and a parent."""
+    parent = more.pop("parent", "")
+    return queue(name, capability=more or {"deviceclass/gpu": "2"}, **({"parent": parent} if parent else {}))
 
 
-def jobs(queue_name: str, count: int, limits: dict[str, str], minimum: int = 1) -> list[Manifest]:
-    """Return jobs of one pod each, with the minResources that the job controller writes."""
-    made: list[Manifest] = []
-    for name in (f"{queue_name}{at}" for at in range(count)):
-        made += [group(name, minimum, queue=queue_name, minResources={"cpu": "1", **limits})]
-        made += [with_limits(name, limits)]
-    return made
+def job(name: str, count: int = 1, *, queue: str = "q", phase: str = "Inqueue", **more: Any) -> list[Manifest]:
+    """Return a job of one pod that claims devices."""
+    claimed = claim(name, request(count=count, **more))
+    return [group(name, 1, queue=queue, phase=phase, minResources={"cpu": "1"}), claimed, using(name, name, name)]
 
 
-@pytest.mark.parametrize("plugin", ["capacity", "proportion"])
-@pytest.mark.parametrize(
-    ("limits", "capability", "running"),
-    [
-        (PAIR, {MEMORY: "81919"}, 1),
-        (PAIR, {MEMORY: "81920"}, 2),
-        (PAIR, {CORES: "199"}, 1),
-        (PAIR, {CORES: "200"}, 2),
-        (PAIR, {NUMBER: "3"}, 1),
-        (PAIR, {NUMBER: "4"}, 2),
-        (vgpu(0, memory=20480), {MEMORY: "40960"}, 2),
-        (vgpu(1, memory=20480), {MEMORY: "20479"}, 0),
-    ],
+@scenarios(
+    Scenario(
+        name="a queue gets as many devices of a class as its capability allows",
+        cluster=[limited("q"), *job("a"), *job("b"), *job("c")],
+        bind_order=["a", "b"],
+    ),
+    Scenario(
+        name="devices of a class without a limit are unlimited",
+        cluster=[limited("q", **{"deviceclass/nic": "1"}), *job("a", 3), *job("b", 3)],
+        bind_order=["a", "b"],
+    ),
+    Scenario(
+        name="devices that running pods have claimed count",
+        cluster=[
+            *(limited("q"), group("old", 1, queue="q", phase="Running")),
+            claim("old", status=allocated("s/gpu-0", pods=("old",))),
+            *(using("old", "old", "old", on="n1", phase="Running"), *job("a"), *job("b")),
+        ],
+        bind_order=["a"],
+    ),
+    Scenario(
+        name="a claim of several pods counts once",
+        cluster=[
+            *(limited("q", **{"deviceclass/gpu": "1"}), claim("c")),
+            *(each for name in "ab" for each in (group(name, 1, queue="q", phase="Inqueue"), using(name, name, "c"))),
+            *job("d"),
+        ],
+        bind_order=["a", "b"],
+    ),
+    Scenario(
+        name="a gang of which one device is beyond the limit is not placed",
+        cluster=[
+            *(limited("q"), group("g", 3, queue="q", phase="Inqueue")),
+            *(each for i in range(3) for each in (claim(f"p-{i}", owner=f"p-{i}"), templated(f"p-{i}", "g", cpu="1"))),
+        ],
+        binds={},
+    ),
+    Scenario(
+        name="a job whose devices are beyond the limit is not admitted",
+        cluster=[limited("q"), *job("a", 2, phase="Pending"), *job("b", phase="Pending")],
+        binds={"a": "n1"},
+        phases={"a": "Inqueue", "b": "Pending"},
+        reasons={"b": "queue resource quota insufficient: insufficient deviceclass/gpu"},
+    ),
+    conf=FLAT,
+    common=CLUSTER,
 )
-def test_a_queue_gets_no_more_than_its_capability(
-    plugin: str, limits: dict[str, str], capability: dict[str, str], running: int
-) -> None:
-    world = World(FOUR, queue("q", capability=capability), *jobs("q", 3, limits), conf=conf(plugin)).run(3)
-    assert len(world.binds) == running
+def test_devices_count_against_a_queue(scenario: Scenario) -> None:
+    scenario.check()
 
 
-def test_containers_count_each_with_its_own_number() -> None:
-    pod = with_limits("q0", PAIR, vgpu(1, memory=4096))
-    world = World(FOUR, queue("q"), group("q0", 1, queue="q"), pod, conf=conf("capacity")).run(2)
-    assert world.queue("q").status.allocated[MEMORY] == str(2 * 20480 + 4096)
+def test_a_limit_of_the_parent_holds_for_its_queues_together() -> None:
+    tree = [queue("root"), limited("p"), limited("a", parent="p", cpu="8"), limited("b", parent="p", cpu="8")]
+    world = World(*CLUSTER, *tree, *job("a", queue="a"), *job("b", queue="b"), *job("c", queue="b"), conf=TREE).run(2)
+    assert len(world.binds) == 2
 
 
-def test_what_a_queue_deserves_of_memory_is_taken_back() -> None:
-    """Without the number of cards queue a would hold 40960 MiB, which it deserves."""
-    deserved: dict[str, Any] = {"deserved": {"cpu": "8", MEMORY: "40960"}, "reclaimable": True}
-    cluster = [vgpu_node("n1", card("GPU-0"), card("GPU-1")), queue("a", **deserved), queue("b", **deserved)]
-    world = World(*cluster, *jobs("a", 2, PAIR, minimum=0), conf=conf("capacity", "enqueue, allocate, reclaim")).run(2)
-    assert sorted(world.binds) == ["a0", "a1"]
-    for manifest in jobs("b", 1, PAIR):
-        world.put(manifest)
+def test_consumed_capacity_counts_by_dimension() -> None:
+    nic = device("nic", allowMultipleAllocations=True, capacity={"bandwidth": {"value": "100G"}})
+    limits = {"deviceclass/nic": "9", "bandwidth.deviceclass/nic": "10G"}
+    jobs = [
+        each for name in ("a", "b", "c") for each in job(name, cls="nic", capacity={"requests": {"bandwidth": "5G"}})
+    ]
+    world = World(*CLUSTER[:3], resource_slice("s", [nic], on="n1"), limited("q", **limits), *jobs, conf=FLAT).run(2)
+    assert len(world.binds) == 2
     world.run(2)
-    assert len(world.evictions) == 1
-    world.remove_terminating_pods()
-    assert world.run(2).binds["b0"] == "n1"
+    listed = world.queue("q").status.allocated
+    assert (listed["deviceclass/nic"], listed["bandwidth.deviceclass/nic"]) == ("2", "10000000000")
 
 
-def test_amounts_of_pods_change_with_the_configuration() -> None:
-    world = World(FOUR, queue("q"), *jobs("q", 1, PAIR), conf=conf("capacity")).run(2)
-    assert world.queue("q").status.allocated[MEMORY] == "40960"
-    world.profile = profile(json.dumps({"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}))
-    world.run()
-    assert world.state.ledger.tasks["ns-q0"].shape.requests[MEMORY] == 20480 * 1000
-    assert world.state.ledger.columns.used(MEMORY).tolist() == [20480 * 1000]
+def test_a_dimension_without_a_limit_is_refused_to_a_limited_class() -> None:
+    nic = device("nic", allowMultipleAllocations=True, capacity={"bandwidth": {"value": "100G"}})
+    jobs = job("a", cls="nic", capacity={"requests": {"bandwidth": "5G"}})
+    limits = {"deviceclass/nic": "9"}
+    world = World(*CLUSTER[:3], resource_slice("s", [nic], on="n1"), limited("q", **limits), *jobs, conf=FLAT).run(2)
+    assert world.binds == {}
+    assert world.reason("a").startswith("queue q has no room left for 1 of its tasks")
+
+
+def test_the_reason_counts_devices_of_each_pod_and_of_a_shared_claim() -> None:
+    entries = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}, {"name": "shared", "resourceClaimName": "shared"}]
+    members: list[Manifest] = []
+    for name in ("p-0", "p-1", "p-2"):
+        status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": name}]}
+        own = pod(name, "g", cpu="1", spec={"resourceClaims": entries}, status=status)
+        members += [claim(name, owner=name), own]
+    cluster = [*CLUSTER, limited("q", **{"deviceclass/gpu": "3"}), group("g", 3, queue="q", phase="Inqueue")]
+    world = World(*cluster, claim("shared"), *members, conf=FLAT).run(2)
+    assert world.binds == {}
+    assert "(queue q: needs deviceclass/gpu 4, in use 0, limit 3)" in world.condition("g")[2]
+
+
+def test_the_status_of_a_queue_lists_claimed_devices_until_they_are_free() -> None:
+    world = World(*CLUSTER, limited("q"), *job("a", 2), group("other", 1, queue="q"), pod("o", "other"), conf=FLAT)
+    world.run(3)
+    assert world.queue("q").status.allocated["deviceclass/gpu"] == "2"
+    world.set_pod("a", phase="Succeeded")
+    world.run(3)
+    assert world.queue("q").status.allocated.get("deviceclass/gpu", "0") == "0"
