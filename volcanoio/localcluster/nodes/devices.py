@@ -56,7 +56,7 @@ class DeviceSpec:
 DEFAULTS: Mapping[str, DeviceSpec] = {
     "gpu": DeviceSpec("gpu", 1, memory=16384),
     "vgpu": DeviceSpec("vgpu", 1),
-    "npu": DeviceSpec("npu", 1, memory=21527, split=7, type="Ascend310P", cores=8),
+    "npu": DeviceSpec("npu", 1, memory=21527, split=7, type="Ascend310P", mode="", cores=8),
     "mindcluster": DeviceSpec("mindcluster", 1, cores=8),
 }
 """Kinds of `--node-devices`: GPU sharing, vGPU, and NPUs of HAMi and of MindCluster."""
@@ -144,6 +144,7 @@ def _register_npu(spec: DeviceSpec, node: str, shown: Registered) -> None:
     ]
     shown.resources[f"huawei.com/{spec.type}"] = str(spec.count * spec.split)
     shown.annotations[names.npu_register(spec.type)] = format_npus(cards)
+    shown.annotations[names.NPU_NODE_MODE] = str(spec.mode == names.HAMI_CORE).lower()
 
 
 def _register_mindcluster(spec: DeviceSpec, _node: str, shown: Registered) -> None:
@@ -190,7 +191,8 @@ class DeviceManager:
         """Return the requests that are plain amounts of the node; those that only device plugins read are left out."""
         if not self.specs:
             return requests
-        hidden = {names.VGPU_PERCENTAGE, *(f"huawei.com/{spec.type}-memory" for spec in self.specs)}
+        of_npus = (f"huawei.com/{spec.type}-{amount}" for spec in self.specs for amount in ("memory", "core"))
+        hidden = {names.VGPU_PERCENTAGE, *of_npus}
         return {name: amount for name, amount in requests.items() if name not in hidden}
 
     def admit(self, pod: Pod) -> PredicateFailure | None:

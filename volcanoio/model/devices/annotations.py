@@ -40,6 +40,9 @@ HAMI_CORE, MIG = "hami-core", "mig"
 HAMI_NODE, HAMI_TIME = "hami.io/vgpu-node", "hami.io/vgpu-time"
 HAMI_BIND_PHASE, HAMI_BIND_TIME = "hami.io/bind-phase", "hami.io/bind-time"
 
+NPU_MODE, NPU_NODE_MODE = "huawei.com/vnpu-mode", "hami-vnpu-core"
+"""On pods: `hami-core` for limits that are enforced in the process. On nodes: "true" if their NPUs are shared so."""
+
 NPU_CORE = "huawei.com/npu-core"
 """MindCluster: AI cores, as a resource; on pods the chip and template (`2-vir04`), or whole chips (`0,1`)."""
 NPU_REAL, NPU_TIME = "huawei.com/AscendReal", "predicate-time"

@@ -26,8 +26,8 @@ MAX_SCORE = 100.0
 class Card(NamedTuple):
     """One device of a node: `number` pods may share it.
 
-    Memory is in MiB, cores in percent or as counted by the chip. `mode` and `geometries` are those of vGPUs, `cpus` (AI
-    CPUs) and `network` (cards of one network are close) those of NPUs.
+    Memory is in MiB, cores in percent or as counted by the chip. `geometries` are those of vGPUs, `cpus` (AI CPUs) and
+    `network` (cards of one network are close) those of NPUs.
     """
 
     key: str
@@ -67,13 +67,27 @@ class Holder(NamedTuple):
 class CardState:
     """A card with the sum of what is held of it."""
 
-    __slots__ = ("card", "cores", "cpus", "groups", "instances", "memory", "rules", "sharers", "uncreated", "vgroups")
+    __slots__ = (
+        "card",
+        "cores",
+        "cpus",
+        "groups",
+        "instances",
+        "is_exclusive",
+        "memory",
+        "rules",
+        "sharers",
+        "uncreated",
+        "vgroups",
+    )
 
     def __init__(self, card: Card) -> None:
         self.card = card
         self.sharers = 0
         self.memory = 0
         self.cores = 0
+        self.is_exclusive = False
+        """Whether a pod has all cores of the card, of which more than 100 percent may be registered."""
         self.cpus = 0
         self.instances: set[str] = set()
         self.groups: set[str] = set()
@@ -88,6 +102,7 @@ class CardState:
         # all of an instance's memory is taken, however much the pod asked for
         self.memory += mig.memory_of(self.card.geometries, share.instance) or share.memory
         self.cores += share.cores
+        self.is_exclusive |= share.cores >= WHOLE
         self.cpus += share.cpus
         if share.instance:
             self.instances.add(share.instance)

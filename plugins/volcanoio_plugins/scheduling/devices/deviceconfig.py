@@ -79,6 +79,7 @@ class NpuConfig(msgspec.Struct, frozen=True, rename="camel"):
     common_word: str
     resource_name: str
     resource_memory_name: str = ""
+    resource_core_name: str = ""
     chip_name: str = ""
     memory_allocatable: int = 0
     memory_capacity: int = 0
@@ -100,6 +101,7 @@ DEFAULT_NPUS = (
         chip_name="310P3",
         resource_name="huawei.com/Ascend310P",
         resource_memory_name="huawei.com/Ascend310P-memory",
+        resource_core_name="huawei.com/Ascend310P-core",
         memory_allocatable=21527,
         memory_capacity=24576,
         ai_core=8,

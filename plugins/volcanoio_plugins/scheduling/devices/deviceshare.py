@@ -37,10 +37,12 @@ MAX_TABLES = 256
 """Number of requests whose placements by row are kept."""
 NODES_PER_STEP = 64
 """Nodes whose cards are read before other work may run."""
-NPU_MEMORIES = tuple(
-    f"huawei.com/Ascend{chip}-memory" for chip in ("310P", "910A", "910B", "910B2", "910B3", "910B4", "910B4-1", "910C")
+NPU_AMOUNTS = tuple(
+    f"huawei.com/Ascend{chip}-{amount}"
+    for chip in ("310P", "910A", "910B", "910B2", "910B3", "910B4", "910B4-1", "910C")
+    for amount in ("memory", "core")
 )
-"""Resources of HAMi for the memory of an NPU, which nodes do not offer."""
+"""Resources of HAMi for memory and cores of an NPU, which nodes do not offer."""
 CARD_GAUGES = ("shared_number", "allocated_memory", "allocated_cores", "memory_limit")
 POD_GAUGES = ("memory_allocation_for_a_certain_pod", "core_allocation_for_a_certain_pod")
 
@@ -120,7 +122,7 @@ class Deviceshare:
         # without any mode all is declared that a mode may need: rights are derived from the default arguments
         self.watches: tuple[str, ...] = (_CONFIG_MAPS,) if reads_maps or not has_mode else ()
         ignored = [names.VGPU_PERCENTAGE] if given.vgpu else []
-        self.ignored_resources: tuple[str, ...] = (*ignored, *(NPU_MEMORIES if given.npu else ()))
+        self.ignored_resources: tuple[str, ...] = (*ignored, *(NPU_AMOUNTS if given.npu else ()))
         of_each = [names.VGPU_MEMORY, names.VGPU_CORES] if given.vgpu else []
         self.per_device_resources: dict[str, str] = dict.fromkeys(of_each, names.VGPU_NUMBER)
         self._config_text: str | None = None

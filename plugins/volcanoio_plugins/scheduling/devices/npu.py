@@ -1,15 +1,18 @@
-"""Ascend NPUs as HAMi registers them: whole cards, or the part of one that a template describes.
+"""Ascend NPUs as HAMi registers them: whole cards, the part of one that a template describes, or a share of one.
 
 Source: Volcano, pkg/scheduler/api/devices/ascend/hami. Memory is rounded up to a template's; several cards are whole
-ones. Cards of an Ascend910 that name their network are taken from as few networks as possible. Differs from Volcano:
-`spread` scores cards that were unused before, annotations about cards of a name are followed, and the lock is HAMi's
-(pkg/util/nodelock), which its device plugin reads and releases: Volcano's is released when the cards are chosen.
+ones. In mode hami-core (source: HAMi, pkg/device/ascend) a pod gets as much memory as it asks for, and a percentage of
+the cores, on nodes whose device plugin offers that. Cards of an Ascend910 that name their network are taken from as few
+networks as possible. Differs from Volcano: `spread` scores cards that were unused before, annotations about cards of a
+name are followed, and the lock is HAMi's (pkg/util/nodelock), which its device plugin reads and releases: Volcano's is
+released when the cards are chosen.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -35,6 +38,7 @@ from volcanoio_plugins.scheduling.devices.deviceconfig import NpuConfig
 TOO_FEW = "no enough ascend device available"
 PARTIAL = "vNPU does not support partial memory allocation when requesting multiple devices"
 TOO_LARGE = "no ascend device has as much memory as requested"
+OTHER_MODE = "pod required sharing mode hami-core is not the same as the node mode template"
 NETWORKED = "Ascend910"
 NETWORK_WEIGHT = 10.0
 """Score of cards that are all in one network."""
@@ -55,13 +59,16 @@ class Npu:
 
     def request(self, pod: Pod) -> Request | None:
         """Return what the containers of a pod ask for, with its annotations about cards."""
-        wanted = container_requests(pod, self._config.resource_name, self._config.resource_memory_name, "", "")
+        config, annotations = self._config, pod.metadata.annotations
+        mode = names.HAMI_CORE if annotations.get(names.NPU_MODE) == names.HAMI_CORE else ""
+        cores = config.resource_core_name if mode else ""
+        wanted = container_requests(pod, config.resource_name, config.resource_memory_name, "", cores)
         if not wanted:
             return None
-        annotations = pod.metadata.annotations
         return Request(
             self.name,
             tuple(wanted),
+            mode=mode,
             use_cards=names_in(annotations, f"hami.io/use-{self.name}-uuid"),
             avoid_cards=names_in(annotations, f"hami.io/no-use-{self.name}-uuid"),
         )
@@ -70,10 +77,11 @@ class Npu:
         """Return the healthy cards of a node that has the resource."""
         if stored_amounts(node.status.allocatable).get(self._config.resource_name, 0) <= 0:
             return ()
-        registered = parse_npus(node.metadata.annotations.get(names.npu_register(self.name), ""))
+        annotations = node.metadata.annotations
+        mode = names.HAMI_CORE if annotations.get(names.NPU_NODE_MODE) == "true" else ""
         return tuple(
-            Card(each.id, each.count, each.devmem, each.devcore, each.type, network=_network(each.custominfo))
-            for each in registered
+            Card(each.id, each.count, each.devmem, each.devcore, each.type, mode, network=_network(each.custominfo))
+            for each in parse_npus(annotations.get(names.npu_register(self.name), ""))
             if each.health
         )
 
@@ -88,17 +96,20 @@ class Npu:
 
     def choose(self, request: Request, states: list[CardState], policy: str) -> Choice | str:
         """Choose cards that no other container of the pod has, the best ones by policy first."""
+        if request.mode and any(state.card.mode != request.mode for state in states):
+            return OTHER_MODE
         ordered = sorted(states, key=lambda state: -card_score(policy, state, was_idle=not state.sharers))
         is_networked = self.name.startswith(NETWORKED) and all(state.card.network is not None for state in states)
         chosen: list[tuple[Share, ...]] = []
         taken: list[CardState] = []
         score = 0.0
         for wanted in request.containers:
-            memory = self._memory(wanted, states)
+            memory = self._memory(wanted, states, request.mode)
             if isinstance(memory, str):
                 return memory
+            share = Share("", memory, min(wanted.cores, WHOLE))
             fitting = [
-                state for state in ordered if state not in taken and request.allows(state.card) and _fits(state, memory)
+                state for state in ordered if state not in taken and request.allows(state.card) and _fits(state, share)
             ]
             if is_networked:
                 fitting = _by_network(fitting)
@@ -107,27 +118,28 @@ class Npu:
             shares = []
             for state in fitting[: wanted.number]:
                 score += card_score(policy, state, was_idle=not state.sharers)
-                share = Share(state.card.key, memory)
                 state.add(share)
                 taken.append(state)
-                shares.append(share)
+                shares.append(share._replace(card=state.card.key))
             chosen.append(tuple(shares))
         if is_networked and taken:
             (_, most), *_ = Counter(state.card.network for state in taken).most_common(1)
             score += NETWORK_WEIGHT * most / len(taken)
         return Choice(tuple(chosen), score)
 
-    def _memory(self, wanted: ContainerRequest, states: Sequence[CardState]) -> int | str:
+    def _memory(self, wanted: ContainerRequest, states: Sequence[CardState], mode: str) -> int | str:
         """Return the memory of each card that a container gets, or why there is none."""
         most = max((state.card.memory for state in states), default=0)
         memory = wanted.memory or (most * wanted.percentage // WHOLE if wanted.percentage != UNSET else most)
+        if mode:
+            return PARTIAL if wanted.number > 1 and memory < most else memory
         if (template := self._config.template_for(memory)) is None:
             return TOO_LARGE
         if wanted.number > 1 and template[0] != self._config.memory_allocatable:
             return PARTIAL
         return template[0]
 
-    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:  # noqa: ARG002 - the choice contains all
+    def annotations(self, request: Request, choice: Choice, node: str, now: float) -> dict[str, str]:
         """Return the shares for the device plugin, and cards with templates for the runtime."""
         seconds = str(int(now))
         text = format_pod_devices(
@@ -137,7 +149,8 @@ class Npu:
             ],
             closed=True,
         )
-        runtime = [self._runtime_entry(share) for one in choice.containers for share in one]
+        entry = _shared_entry if request.mode else self._templated_entry
+        runtime = [entry(share) for one in choice.containers for share in one]
         return {
             self._to_allocate: text,
             self._allocated: text,
@@ -149,7 +162,7 @@ class Npu:
             names.HAMI_BIND_TIME: seconds,
         }
 
-    def _runtime_entry(self, share: Share) -> dict[str, str]:
+    def _templated_entry(self, share: Share) -> dict[str, Any]:
         template = self._config.template_for(share.memory)
         name = template[1] if template is not None else ""
         return {"UUID": share.card, **({"temp": name} if name else {})}
@@ -160,10 +173,17 @@ def _network(info: Mapping[str, object]) -> int | None:
     return int(number) if isinstance(number, int | float) else None
 
 
-def _fits(state: CardState, memory: int) -> bool:
+def _shared_entry(share: Share) -> dict[str, Any]:
+    return {"UUID": share.card, "memory": share.memory, **({"core": share.cores} if share.cores else {})}
+
+
+def _fits(state: CardState, share: Share) -> bool:
     card = state.card
-    is_full = bool(card.cores) and state.cores >= card.cores
-    return state.sharers < card.number and state.free_memory >= memory and not is_full
+    if state.sharers >= card.number or state.free_memory < share.memory or state.is_exclusive:
+        return False
+    if share.cores >= WHOLE and state.sharers:
+        return False
+    return not card.cores or (state.cores < card.cores and state.cores + share.cores <= card.cores)
 
 
 def _by_network(states: list[CardState]) -> list[CardState]:
