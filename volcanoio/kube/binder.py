@@ -193,10 +193,12 @@ class Binder:
         queued = items[0].batch.queued
         for at, item in enumerate(items):
             if (failure := await self._prebinder.lock(item.request)) is not None:
-                for each in items[at:]:
+                left = items[at:]
+                for each in left:
                     await self._prebinder.take_back(_without_locks(each.request).prebind)
+                for each in left:
                     queued.remove(each)
-                self._refuse_unprepared(items[at:], failure)
+                self._refuse_unprepared(left, failure)
                 return
             queued.remove(item)
             self._send([item])

@@ -79,13 +79,16 @@ class PreBinder:
         return failure
 
     async def lock(self, bind: BindRequest) -> PreBindFailure | None:
-        """Take the locks of a bind (its steps with `before`) once they are free; return why that failed, undone."""
+        """Take the locks of a bind (its steps with `before`) that another bind of ours has; return why that failed.
+
+        They are free once the objects match what `undo` reverts to. After a failure the writes were reverted.
+        """
         written: Steps = []
         try:
             for step in bind.prebind:
                 if step.before:
-                    await self._wait(msgspec.structs.replace(step, until=step.before, holds={}))
-                    await self._write_if_before(step, written)
+                    await self._wait(msgspec.structs.replace(step, until=step.undo, holds={}))
+                    await self._write_if_before(msgspec.structs.replace(step, before=step.undo), written)
         except _StepError as error:
             await self.take_back(written)
             return PreBindFailure(bind, error.code, str(error))

@@ -468,6 +468,19 @@ async def test_a_lock_is_released_when_another_step_of_the_batch_fails() -> None
     assert server.annotations("a") == {}
 
 
+async def test_an_expired_lock_is_replaced_by_the_first_of_several_binds() -> None:
+    server = Server("a")
+    expired: Manifest = {"metadata": {"annotations": {NODE: "old"}}}
+    server.set("a", expired)
+    taken = msgspec.structs.replace(lock("a"), before=expired)
+    async with server.binder() as binder:
+        binder.submit(batch(taken, taken))
+        await until(partial(has_bound, server, 1))
+        server.set("a", {"metadata": {"annotations": {NODE: None}}})
+        await until(lambda: not binder.unfinished)
+    assert server.outcomes() == {"p0": "done", "p1": "done"}
+
+
 def same_lock(count: int, claim: str = "volume") -> BindBatch:
     """Return a batch whose binds need the same lock; the last one also has a claim."""
     binds = [
