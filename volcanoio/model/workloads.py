@@ -68,6 +68,8 @@ DISRUPTION_TARGET = "DisruptionTarget"
 """Condition type: the group is about to be ended as a whole."""
 REASON_SCHEDULED, REASON_UNSCHEDULABLE = "Scheduled", "Unschedulable"
 """Reasons of INITIALLY_SCHEDULED: of True, and of False."""
+QUEUE_PHASE = "scheduling.volcano.sh/QueuePhase"
+"""Condition type of ours: the reason is the phase of the group as a Volcano PodGroup has it, the message its queue."""
 REASON_PREEMPTION = "PreemptionByScheduler"
 """Reason of DISRUPTION_TARGET."""
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
@@ -151,6 +153,18 @@ class NativePodGroup(ApiObject):
         """Whether its pods are evicted all together or not at all."""
         mode = self.spec.disruption_mode
         return mode is not None and mode.all is not None
+
+    @property
+    def queue(self) -> str:
+        """The queue to which the scheduler counts it, "" while the scheduler has none of its pods."""
+        found = self.condition(QUEUE_PHASE)
+        return "" if found is None else found.message
+
+    @property
+    def phase(self) -> str:
+        """Its phase as a Volcano PodGroup has it, "" while the scheduler has none of its pods."""
+        found = self.condition(QUEUE_PHASE)
+        return "" if found is None else found.reason
 
     def condition(self, type_: str) -> StatusCondition | None:
         """Return the condition of a type, None if it has none."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.commands import run_aside
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.kube.requests import DeleteOptions
 from volcanoio.localcluster.controllers.objects import BATCH_JOB
@@ -14,7 +15,7 @@ from volcanoio.model.base import Manifest, StatusCondition
 from volcanoio.model.core import Pod
 from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
-from volcanoio.model.scheduling import PodGroup
+from volcanoio.model.scheduling import PodGroup, Queue
 from volcanoio.model.workloads import NativePodGroup
 
 NODES: dict[str, Any] = {"nodes": 2, "node_resources": "cpu=2,memory=8Gi,pods=20"}
@@ -54,6 +55,18 @@ async def running(c: Cluster, prefix: str, number: int) -> list[Pod]:
     return those(found)
 
 
+def counted(queue: Queue) -> tuple[int, int]:
+    """Return how many groups of a queue are admitted and run."""
+    return queue.status.inqueue, queue.status.running
+
+
+async def queue_columns(c: Cluster) -> list[str]:
+    """Return the columns of the default queue as vcctl prints them."""
+    environment = {"KUBECONFIG": str(c.local.kubeconfig), "PATH": "", "HOME": "/nonexistent"}
+    done = await run_aside("queue", "get", "-n", "default", program="vcctl", environment=environment)
+    return done.out.splitlines()[1].split()
+
+
 async def test_a_batch_job_waits_for_its_gang_and_starts_whole(tmp_path: Path) -> None:
     """A Volcano Job has half of the room; then a new process finds the gang as it was."""
     async with cluster(data=tmp_path, **NODES) as c:
@@ -63,10 +76,13 @@ async def test_a_batch_job_waits_for_its_gang_and_starts_whole(tmp_path: Path) -
         waiting = await condition(c, "train", lambda one: one.status == "False", "unschedulable")
         assert waiting.reason == "Unschedulable"
         assert "tasks in gang unschedulable: pod group is not ready" in waiting.message
+        await c.queue("default", lambda queue: counted(queue) == (1, 1), "with a native group waiting")
+        assert await queue_columns(c) == ["default", "1", "Open", "root", "1", "0", "1", "0", "0"]
         assert not [pod for pod in await c.pods("train") if pod.spec.node_name]
         await c.client.delete(kinds.JOB, "first", "default")
         scheduled = await condition(c, "train", lambda one: one.status == "True", "scheduled")
         assert (scheduled.reason, scheduled.message) == ("Scheduled", "")
+        await c.queue("default", lambda queue: counted(queue) == (0, 1), "with the native group running")
         pods = await running(c, "train", 3)
         assert all("scheduling.k8s.io/group-name" not in pod.metadata.annotations for pod in pods)
         groups = [each for each in await c.client.list(kinds.POD_GROUP, "default") if isinstance(each, PodGroup)]

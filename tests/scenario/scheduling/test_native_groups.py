@@ -28,7 +28,7 @@ from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest, StatusCondition
-from volcanoio.model.workloads import NativePodGroup
+from volcanoio.model.workloads import QUEUE_PHASE, NativePodGroup
 
 QUEUE = "scheduling.volcano.sh/queue-name"
 CAPACITY = """
@@ -344,7 +344,7 @@ def test_a_group_ended_as_a_whole_gets_the_condition_disruption_target() -> None
 
 
 def test_conditions_are_those_of_kubernetes() -> None:
-    """Unschedulable until the group fits, then Scheduled for good; no phase or count of ours is written."""
+    """Unschedulable until the group fits, then Scheduled for good; no count of ours is written."""
     world = World(node("n1", cpu="2"), native("train", 3), *members("train", 3), conf=CONF).run(3)
     condition = conditions(world, "train")["PodGroupInitiallyScheduled"]
     assert (condition.status, condition.reason, condition.observed_generation) == ("False", "Unschedulable", 1)
@@ -360,10 +360,55 @@ def test_conditions_are_those_of_kubernetes() -> None:
     world.set_pod("train-0", phase="Failed")
     world.remove(kinds.NODE, "n2")
     world.run(5)
-    assert list(conditions(world, "train")) == ["PodGroupInitiallyScheduled"]
+    assert set(conditions(world, "train")) == {"PodGroupInitiallyScheduled", QUEUE_PHASE}
     assert conditions(world, "train")["PodGroupInitiallyScheduled"] == condition
     found = world.objects[kinds.NATIVE_POD_GROUP.resource, "ns/train"]
     assert set(msgspec.to_builtins(found)["status"]) == {"conditions"}
+
+
+def counted(world: World, name: str) -> tuple[str, str]:
+    """Return the queue and the phase by which a native group is counted."""
+    found = world.objects[kinds.NATIVE_POD_GROUP.resource, f"ns/{name}"]
+    assert isinstance(found, NativePodGroup)
+    return found.queue, found.phase
+
+
+def test_queue_and_phase_are_written_for_the_queue_controller() -> None:
+    """The phase is that of a PodGroup of Volcano in the same state; the queue is that of the Workload, if it moves."""
+    ref = {"workloadName": "w", "templateName": "t"}
+    gang = [native("train", 2, workloadRef=ref), workload("w", annotations={QUEUE: "one"}), *members("train", 2)]
+    world = World(queue("one"), queue("two"), node("n1", cpu="1"), *gang).run(2)
+    assert counted(world, "train") == ("one", "Inqueue")
+    world.put(workload("w", annotations={QUEUE: "two"}))
+    assert counted(world.run(1), "train") == ("two", "Inqueue")
+    world.put(node("n2", cpu="1"))
+    assert counted(world.run(2), "train") == ("two", "Running")
+    for name in ("train-0", "train-1"):
+        world.set_pod(name, phase="Succeeded")
+    assert counted(world.run(1), "train") == ("two", "Completed")
+
+
+def test_a_gang_that_fits_gets_its_conditions_in_one_write() -> None:
+    """No phase is written while its binds are in flight."""
+    world = World(NODE, native("train", 2), *members("train", 2))
+    writes = [
+        effect
+        for _ in range(4)
+        for effect in world.run(1).last
+        if isinstance(effect, Patch) and effect.resource == kinds.NATIVE_POD_GROUP.resource
+    ]
+    assert counted(world, "train") == ("default", "Running")
+    assert len(writes) == 1
+
+
+def test_a_new_process_counts_a_group_without_pods_as_before() -> None:
+    """The pods that the scheduler had in it are gone, so that only its condition shows that it is ours."""
+    before = World(NODE, native("train", 1), *members("train", 1)).run(3)
+    stored = [obj for (_, key), obj in before.objects.items() if key not in ("default", "ns/train-0")]
+    after = World(now=before.now)
+    after.load(stored)
+    assert counted(after.run(2), "train") == ("default", "Inqueue")
+    assert after.state.ledger.jobs[native_key("ns", "train")].queue == "default"
 
 
 def test_a_refused_write_of_a_condition_is_repeated() -> None:

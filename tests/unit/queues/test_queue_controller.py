@@ -69,6 +69,24 @@ def test_a_group_that_names_no_queue_is_in_default_and_one_that_moves_leaves(wor
     assert world.named("q").status.running == 0
 
 
+def test_native_groups_count_beside_those_of_volcano(world: Queues) -> None:
+    """Also one of the same name; a native group that the scheduler does not have is in no queue."""
+    world.queue("default")
+    world.queue("q")
+    world.group("g", "q", "Inqueue")
+    world.native_group("g", "q", "Inqueue")
+    world.native_group("theirs", "")
+    world.wait(1)
+    assert (world.named("q").status.inqueue, world.named("default").status.running) == (2, 0)
+    world.native_group("g", "default", "Running")
+    world.wait(1)
+    assert (world.named("q").status.inqueue, world.named("default").status.running) == (1, 1)
+    world.command("c", "CloseQueue", "default")
+    assert world.named("default").status.state == "Closing"
+    world.remove(kinds.NATIVE_POD_GROUP, "ns/g")
+    assert world.named("default").status.state == "Closed"
+
+
 def test_closing_waits_for_the_last_group_completed_ones_too(world: Queues) -> None:
     world.queue("q")
     world.group("g", "q", "Completed")

@@ -9,13 +9,16 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.examples import examples
 from tests.unit.queues.tree import Queues
-from volcanoio.engine.queues.controller import COUNT_FIELDS, PHASE_FIELDS, queue_of
+from volcanoio.engine.queues.controller import COUNT_FIELDS, PHASE_FIELDS, place_of
 from volcanoio.model import kinds
+from volcanoio.model.kinds import Kind
 
 PARENTS = {"a": "root", "b": "a", "c": "b", "d": "root"}
 queues = st.sampled_from(sorted(PARENTS))
 phases = st.sampled_from(["", "Pending", "Inqueue", "Running", "Unknown", "Completed"])
 groups = st.sampled_from(["g1", "g2", "g3"])
+GROUP_KINDS = (kinds.POD_GROUP, kinds.NATIVE_POD_GROUP)
+group_kinds = st.sampled_from(GROUP_KINDS)
 
 
 class QueueWorlds(RuleBasedStateMachine):
@@ -41,10 +44,14 @@ class QueueWorlds(RuleBasedStateMachine):
     def put_group(self, name: str, queue: str, phase: str) -> None:
         self.world.group(name, queue, phase)
 
-    @rule(name=groups)
-    def remove_group(self, name: str) -> None:
-        if (kinds.POD_GROUP.resource, f"ns/{name}") in self.world.objects:
-            self.world.remove(kinds.POD_GROUP, f"ns/{name}")
+    @rule(name=groups, queue=st.sampled_from(["", *sorted(PARENTS)]), phase=phases)
+    def put_native_group(self, name: str, queue: str, phase: str) -> None:
+        self.world.native_group(name, queue, phase or "Pending")
+
+    @rule(name=groups, kind=group_kinds)
+    def remove_group(self, name: str, kind: Kind) -> None:
+        if (kind.resource, f"ns/{name}") in self.world.objects:
+            self.world.remove(kind, f"ns/{name}")
 
     @rule(queue=queues, action=st.sampled_from(["OpenQueue", "CloseQueue"]))
     def command(self, queue: str, action: str) -> None:
@@ -90,10 +97,11 @@ class QueueWorlds(RuleBasedStateMachine):
         world = self.world
         found = {name: world.named(name) for name in world.names(kinds.QUEUE)}
         members: dict[str, Counter[str]] = {name: Counter() for name in found}
-        for name in world.names(kinds.POD_GROUP):
-            group = world.get(kinds.POD_GROUP, f"ns/{name}")
-            if queue_of(group) in members:
-                members[queue_of(group)][PHASE_FIELDS[group.status.phase]] += 1
+        for kind in GROUP_KINDS:
+            for name in world.names(kind):
+                place, phase = place_of(world.get(kind, f"ns/{name}"))
+                if place in members:
+                    members[place][PHASE_FIELDS[phase]] += 1
         assert world.names(kinds.COMMAND) == []
         for name, queue in found.items():
             status = queue.status

@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from volcanoio.cli.connection import reporting_api_errors
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row, note
 from volcanoio.compose.live.commands import NoEffectError, RootQueueError, closed_parent, command_queue
+from volcanoio.engine.queues.controller import place_of
 from volcanoio.engine.queues.transitions import QueueAction
 from volcanoio.kube.client import Client
+from volcanoio.kube.errors import Forbidden, NotFound
 from volcanoio.model import kinds
-from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
+from volcanoio.model.scheduling import PodGroupPhase, Queue
 
 _COUNTED = ("Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed")
 _STATUS = ("Name", "Weight", "State", "Inqueue", "Pending", "Running", "Unknown")
@@ -51,10 +54,9 @@ async def show_counted(client: Client, name: str | None) -> None:
     except CommandError as error:
         of = "podgroups" if name is None else f"podgroup for queue {name}"
         raise CommandError(f"failed to list {of} with err: {error}") from None
-    counts: Counter[tuple[str, str]] = Counter()
-    for group in groups:
-        assert isinstance(group, PodGroup)
-        counts[group.spec.queue, group.status.phase] += 1
+    with suppress(Forbidden, NotFound):  # not every Kubernetes serves them
+        groups += await client.list(kinds.NATIVE_POD_GROUP)
+    counts = Counter(map(place_of, groups))
     rows = [
         (*_columns(queue), queue.spec.parent, *(counts[queue.metadata.name, phase] for phase in _PHASES))
         for queue in queues

@@ -4,7 +4,7 @@ Level-triggered: one write at a time, and the next one follows from its result. 
 queues closed by their parent, the oldest Command, the parent's state, the state, the counts. A crash between any two
 writes resumes here: a Command stays until the state it asks for is stored. Differences from Volcano: counts are
 written to the status, batched; a Command is deleted after its result is stored, not before; a child follows its parent
-by reading it, so a restart between the two loses nothing.
+by reading it, so a restart between the two loses nothing; native groups, which the scheduler has taken, count too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,6 +35,7 @@ from volcanoio.model.batch import Command
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
 from volcanoio.model.scheduling import QueueState as Phase
 from volcanoio.model.times import epoch
+from volcanoio.model.workloads import NativePodGroup
 
 PHASE_FIELDS: Mapping[str, str] = {
     "": "pending",
@@ -77,9 +78,18 @@ class QueueState(msgspec.Struct, frozen=True):
         return self.counts.get(field, 0)
 
 
-def queue_of(group: PodGroup) -> str:
-    """Return the queue of a PodGroup."""
-    return group.spec.queue or names.DEFAULT_QUEUE
+def place_of(group: object) -> tuple[str, str]:
+    """Return the queue of a PodGroup and its phase there; "" for no queue.
+
+    Those of a native group are in the condition that the scheduler writes: other schedulers have native groups, too.
+    """
+    match group:
+        case PodGroup():
+            return group.spec.queue or names.DEFAULT_QUEUE, group.status.phase
+        case NativePodGroup():
+            return group.queue, group.phase
+        case _:
+            return "", ""
 
 
 def fold(state: QueueState, event: Observed, key: str) -> QueueState:
@@ -89,7 +99,7 @@ def fold(state: QueueState, event: Observed, key: str) -> QueueState:
             if event.change is Change.GONE:
                 return QueueState(counts=state.counts, commands=state.commands)
             return msgspec.structs.replace(state, queue=queue)
-        case PodGroup():
+        case PodGroup() | NativePodGroup():
             return msgspec.structs.replace(state, counts=_updated_counts(state.counts, event, key))
         case Command() as command:
             others = tuple(is_known for is_known in state.commands if is_known.metadata.uid != command.metadata.uid)
@@ -119,8 +129,9 @@ def _updated_counts(counts: dict[str, int], event: Observed, key: str) -> dict[s
     after = None if event.change is Change.GONE else event.object
     result = dict(counts)
     for group, step in ((before, -1), (after, +1)):
-        if isinstance(group, PodGroup) and queue_of(group) == key:
-            field = PHASE_FIELDS.get(group.status.phase, "unknown")
+        queue, phase = place_of(group)
+        if queue == key:
+            field = PHASE_FIELDS.get(phase, "unknown")
             result[field] = result.get(field, 0) + step
     return result
 
@@ -308,16 +319,18 @@ class QueueController:
         Rule(kinds.QUEUE.group, ("queues",), ("get", "list", "watch", "patch")),
         Rule(kinds.QUEUE.group, ("queues/status",), ("patch",)),
         Rule(kinds.POD_GROUP.group, ("podgroups",), ("get", "list", "watch")),
+        Rule(kinds.NATIVE_POD_GROUP.group, ("podgroups",), ("get", "list", "watch")),
         Rule(kinds.COMMAND.group, ("commands",), ("get", "list", "watch", "delete")),
         Rule("", ("events",), ("create", "patch")),
     )
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Queues, their PodGroups and Commands."""
+        """Queues, their PodGroups and native groups, and Commands."""
         return (
             Input(kinds.QUEUE, lambda queue: (queue.metadata.name,)),
             Input(kinds.POD_GROUP, _queue_of_group),
+            Input(kinds.NATIVE_POD_GROUP, _queue_of_group),
             Input(kinds.COMMAND, _queue_of_command),
         )
 
@@ -372,7 +385,8 @@ def _count_metrics(before: QueueState, after: QueueState, queue: str) -> Stages:
 
 
 def _queue_of_group(group: ApiObject) -> Iterable[str]:
-    return (queue_of(group),) if isinstance(group, PodGroup) else ()
+    queue, _ = place_of(group)
+    return (queue,) if queue else ()
 
 
 def _queue_of_command(command: ApiObject) -> Iterable[str]:

@@ -1,11 +1,13 @@
 """Native groups: PodGroups of scheduling.k8s.io, scheduled as Volcano's PodGroups are.
 
 A pod names its native group in `spec.schedulingGroup`. A native group names no scheduler, so it becomes a job once it
-has a pod of ours. The job's `group` is Volcano's PodGroup that corresponds to it; its phase and counts are kept here
-only, and what is written to the native group are the conditions that Kubernetes defines.
+has a pod of ours. The job's `group` is Volcano's PodGroup that corresponds to it; its counts are kept in memory only.
+What is written to the native group are the conditions that Kubernetes defines, and one of ours that contains its queue
+and phase, by which the queue controller counts it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
@@ -14,6 +16,7 @@ from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
 from volcanoio.engine.scheduling.cluster.pod_fields import job_key, native_key
 from volcanoio.framework.effects import Patch, PatchType
+from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
 from volcanoio.model.base import StatusCondition
 from volcanoio.model.batch import NetworkTopology
@@ -23,6 +26,7 @@ from volcanoio.model.scheduling import PodGroup, PodGroupCondition, PodGroupPhas
 from volcanoio.model.workloads import (
     DISRUPTION_TARGET,
     INITIALLY_SCHEDULED,
+    QUEUE_PHASE,
     REASON_PREEMPTION,
     REASON_SCHEDULED,
     REASON_UNSCHEDULABLE,
@@ -58,10 +62,12 @@ def as_pod_group(native: NativePodGroup, queue: str, status: PodGroupStatus) -> 
 
 
 def status_of(native: NativePodGroup) -> PodGroupStatus:
-    """Return the status that follows from a group's conditions: it is Pending, and why it was last unschedulable."""
-    written = native.condition(INITIALLY_SCHEDULED)
+    """Return the status that follows from a group's conditions: its phase, and why it was last unschedulable."""
+    written, phase = native.condition(INITIALLY_SCHEDULED), PodGroupPhase.PENDING.value
+    if native.phase in tuple(PodGroupPhase):
+        phase = native.phase
     if written is None or written.status != "False":
-        return PodGroupStatus(phase=PodGroupPhase.PENDING)
+        return PodGroupStatus(phase=phase)
     waiting = PodGroupCondition(
         type=UNSCHEDULABLE,
         status="True",
@@ -69,7 +75,7 @@ def status_of(native: NativePodGroup) -> PodGroupStatus:
         message=written.message,
         last_transition_time=written.last_transition_time,
     )
-    return PodGroupStatus(phase=PodGroupPhase.PENDING, conditions=(waiting,))
+    return PodGroupStatus(phase=phase, conditions=(waiting,))
 
 
 class NativeGroups:
@@ -168,10 +174,11 @@ class NativeGroups:
                 del self._keys_by_workload[group.workload_key]
 
     def _update_job(self, key: str) -> bool:
-        """Update the job of a group that has pods of ours; return whether that could alter a decision."""
+        """Update the job of a group that has or had pods of ours; return whether that could alter a decision."""
         job, group = self._ledger.jobs.get(key), self._groups.get(key)
-        if job is None or group is None or not (job.members or job.has_group):
+        if group is None or not (group.queue or (job is not None and (job.members or job.has_group))):
             return False
+        job = self._ledger.get_or_create_job(key)
         if job.has_group and job.uid != group.metadata.uid:  # deleted and created again
             self._forget(job)
             if not job.members:
@@ -199,25 +206,39 @@ class NativeGroups:
         return next(filter(None, named), "")
 
 
-def condition_patch(job: JobInfo, timestamp: str) -> Patch | None:
-    """Return the write of the group's condition PodGroupInitiallyScheduled; None if it is up to date.
+_Values: TypeAlias = tuple[str, str, str]
+"""Status, reason and message of a condition."""
 
-    Once True it stays True, as Kubernetes defines it.
-    """
+
+def condition_patch(job: JobInfo, timestamp: str) -> Patch | None:
+    """Return the write of the group's conditions except DisruptionTarget; None if they are up to date."""
+    wanted = {INITIALLY_SCHEDULED: _initially_scheduled(job), QUEUE_PHASE: _queue_phase(job)}
+    return _patch(job, {type_: values for type_, values in wanted.items() if values is not None}, timestamp)
+
+
+def _initially_scheduled(job: JobInfo) -> _Values | None:
+    """Return the condition PodGroupInitiallyScheduled, None to leave it: once True it stays True."""
     before = _current(job, INITIALLY_SCHEDULED)
     if before is not None and before.status == "True":
         return None
     if job.status.phase in _SCHEDULED_PHASES:
-        return _patch(job, INITIALLY_SCHEDULED, ("True", REASON_SCHEDULED, ""), timestamp)
+        return "True", REASON_SCHEDULED, ""
     newest = job.status.conditions[-1] if job.status.conditions else None
     if newest is None or newest.type != UNSCHEDULABLE:
         return None
-    return _patch(job, INITIALLY_SCHEDULED, ("False", REASON_UNSCHEDULABLE, newest.message), timestamp)
+    return "False", REASON_UNSCHEDULABLE, newest.message
+
+
+def _queue_phase(job: JobInfo) -> _Values | None:
+    """Return the phase and the queue; None while binds are in flight, whose end will change the phase."""
+    if job.counts[TaskStatus.BINDING] and job.status.phase == PodGroupPhase.INQUEUE:
+        return None
+    return "True", job.status.phase, job.queue
 
 
 def disruption_patch(job: JobInfo, message: str, timestamp: str) -> Patch | None:
     """Return the write of the condition DisruptionTarget of a group that is evicted as a whole."""
-    return _patch(job, DISRUPTION_TARGET, ("True", REASON_PREEMPTION, message), timestamp)
+    return _patch(job, {DISRUPTION_TARGET: ("True", REASON_PREEMPTION, message)}, timestamp)
 
 
 def _conditions(job: JobInfo) -> tuple[StatusCondition, ...]:
@@ -231,28 +252,34 @@ def _current(job: JobInfo, type_: str) -> StatusCondition | None:
     return next((entry for entry in _conditions(job) if entry.type == type_), None)
 
 
-def _patch(job: JobInfo, type_: str, values: tuple[str, str, str], timestamp: str) -> Patch | None:
-    """Return a patch that sets status, reason and message of a condition; it merges conditions by type."""
-    native, before = job.native, _current(job, type_)
+def _patch(job: JobInfo, wanted: Mapping[str, _Values], timestamp: str) -> Patch | None:
+    """Return a patch that sets those conditions, by type, that differ; it merges conditions by type."""
+    native = job.native
     assert native is not None
-    status, reason, message = values
-    if before is not None and (before.status, before.reason, before.message) == values:
+    changed: dict[str, StatusCondition] = {}
+    for type_, values in wanted.items():
+        status, reason, message = values
+        before = _current(job, type_)
+        if before is not None and (before.status, before.reason, before.message) == values:
+            continue
+        is_same_status = before is not None and before.status == status
+        changed[type_] = StatusCondition(
+            type=type_,
+            status=status,
+            observed_generation=native.metadata.generation,
+            last_transition_time=before.last_transition_time if before is not None and is_same_status else timestamp,
+            reason=reason,
+            message=message,
+        )
+    if not changed:
         return None
-    is_same_status = before is not None and before.status == status
-    new = StatusCondition(
-        type=type_,
-        status=status,
-        observed_generation=native.metadata.generation,
-        last_transition_time=before.last_transition_time if before is not None and is_same_status else timestamp,
-        reason=reason,
-        message=message,
-    )
-    job.conditions_in_flight = (*(entry for entry in _conditions(job) if entry.type != type_), new)
-    written = {"message": "", **msgspec.to_builtins(new)}  # a condition without message is invalid
+    job.conditions_in_flight = (*(one for one in _conditions(job) if one.type not in changed), *changed.values())
+    # a condition without message is invalid
+    written = [{"message": "", **msgspec.to_builtins(condition)} for condition in changed.values()]
     return Patch.of(
         kinds.NATIVE_POD_GROUP.resource,
         native,
-        {"status": {"conditions": [written]}},
+        {"status": {"conditions": written}},
         subresource="status",
         type=PatchType.STRATEGIC,
     )
