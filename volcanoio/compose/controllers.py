@@ -21,6 +21,7 @@ from volcanoio.bus.event_bus import EventBus
 from volcanoio.bus.records import Codec
 from volcanoio.compose.journals.recording import (
     CONTROLLER_SOURCE_PREFIX,
+    LISTED_KINDS,
     POLICY_INDEXES,
     RUNNING_CONTROLLERS,
     JournalHeader,
@@ -50,7 +51,13 @@ from volcanoio.runtime.accounting.history_store import Limits
 from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOptions
 from volcanoio.runtime.controllers.http_effects import Endpoints
 from volcanoio.runtime.controllers.job_figures import JobFigures
-from volcanoio.runtime.controllers.setup import DEFAULT_CONTROLLERS, known_kinds, make_controllers, select_controllers
+from volcanoio.runtime.controllers.setup import (
+    DEFAULT_CONTROLLERS,
+    kinds_of,
+    known_kinds,
+    make_controllers,
+    select_controllers,
+)
 from volcanoio.runtime.loading.configmap_source import ConfigMapKey, from_config_map
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.loading.reloading import ConfigurationSource, StartupFiles, WatchedConfiguration
@@ -177,7 +184,7 @@ class ControllerManager:
         self._history, self._job_figures = _reports(settings, self.host.host, Client(transport), clock, probe)
         self._clock, self._probe = clock, probe
         running = replace(running, controllers=self.host.host.controllers)
-        self._journal_header = _journal_header(settings, running, policies, Codec(known_kinds(made)))
+        self._journal_header = _journal_header(settings, running, policies, made)
         recording = RecorderOptions(fence=fence, budgets=BUDGETS)
         component = names.CONTROLLER_COMPONENT
         self._recorder = EventRecorder(transport, component=component, clock=clock, probe=probe, options=recording)
@@ -294,7 +301,7 @@ def _reports(
 
 
 def _journal_header(
-    settings: ControllerSettings, running: ControllerSelection, policies: PolicySet, codec: Codec
+    settings: ControllerSettings, running: ControllerSelection, policies: PolicySet, made: Sequence[Controller[Any]]
 ) -> JournalHeader:
     registry = settings.registry
     sources = registry.sources(entrypoints.CONTROLLERS)
@@ -302,6 +309,7 @@ def _journal_header(
         process="controllers",
         configured={
             CONTROLLER_CONFIGURATION: settings.configuration,
+            LISTED_KINDS: "\n".join(sorted(kind.resource for kind in kinds_of(*made))),
             RUNNING_CONTROLLERS: msgspec.json.encode(running).decode(),
             **{CONTROLLER_SOURCE_PREFIX + file: text for file, text in sources.items()},
             POLICY_INDEXES: "\n".join(kind.resource for kind in policies.indexes if kind not in kinds.POLLED),
@@ -311,7 +319,7 @@ def _journal_header(
             entrypoints.JOB_PLUGINS: registry.origins(entrypoints.JOB_PLUGINS),
             entrypoints.LIFECYCLE_POLICIES: policies.origins(),
         },
-        codec=codec,
+        codec=Codec(known_kinds(made)),
     )
 
 

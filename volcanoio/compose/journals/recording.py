@@ -24,6 +24,8 @@ from volcanoio.kube.effect_executor import EffectExecutor
 
 POLICY_INDEXES = "policy indexes"
 """Configuration with the resources that policies read, one a line: no decision is made before these are listed."""
+LISTED_KINDS = "listed kinds"
+"""Configuration with the resources that controllers list, one a line; older journals do not have it."""
 RUNNING_CONTROLLERS = "controllers"
 """Configuration with the controllers that run and their arguments, in JSON."""
 CONTROLLER_SOURCE_PREFIX = "controllers/"

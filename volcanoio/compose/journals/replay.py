@@ -34,6 +34,7 @@ from volcanoio.compose.journals.recording import (
     CONTROLLER_SOURCE_PREFIX,
     DEFAULT_QUEUE,
     FEATURE_GATES,
+    LISTED_KINDS,
     POLICY_INDEXES,
     RUNNING_CONTROLLERS,
     SCHEDULER_NAMES,
@@ -50,14 +51,14 @@ from volcanoio.engine.scheduling.diagnosis.answers import EvictionAnswer, about_
 from volcanoio.engine.scheduling.offline.replay import ReplayedCycle, replay
 from volcanoio.framework import entrypoints
 from volcanoio.framework.controller import Controller
-from volcanoio.framework.events import Event
+from volcanoio.framework.events import Event, Synced
 from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import ConfigurationChanged
 from volcanoio.model import names
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controllers.controller_host import CONTROLLER_EVENTS
-from volcanoio.runtime.controllers.setup import known_kinds
+from volcanoio.runtime.controllers.setup import kinds_of, known_kinds
 from volcanoio.runtime.loading.registry import Registry
 from volcanoio.runtime.scheduler.setup import PluginCatalog, Setup
 
@@ -294,8 +295,17 @@ def profiles(registry: Registry) -> Callable[[ConfigurationChanged], Profile]:
 
 
 def new_host(run: RunHeader, registry: Registry) -> Host:
-    """Return the host of the controllers that ran, without any event."""
-    return Host(_controllers(run, registry), extra_resources=run.configured.get(POLICY_INDEXES, "").split())
+    """Return the host of the controllers that ran, without any event.
+
+    Kinds that they list now and did not list then have no objects, so that they decide without these.
+    """
+    controllers = _controllers(run, registry)
+    host = Host(controllers, extra_resources=run.configured.get(POLICY_INDEXES, "").split())
+    listed = run.configured.get(LISTED_KINDS)
+    for kind in kinds_of(*controllers):
+        if kind.is_optional if listed is None else kind.resource not in listed.split():
+            host.handle(Synced(resource=kind.resource))
+    return host
 
 
 def _controllers(run: RunHeader, registry: Registry) -> tuple[Controller[Any], ...]:
