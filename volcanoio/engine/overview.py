@@ -12,6 +12,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from volcanoio.engine.scheduling.cluster.native_groups import as_pod_group, status_of
+from volcanoio.engine.scheduling.cluster.pod_fields import is_native, job_key, native_key
 from volcanoio.framework.events import Change, Event, Observed
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ObjectMeta
@@ -20,9 +22,14 @@ from volcanoio.model.core import Node, Pod
 from volcanoio.model.resources import Amounts, add, add_nonzero, pod_amounts, stored_amounts
 from volcanoio.model.scheduling import PodGroup, Queue
 from volcanoio.model.times import epoch_or_none
+from volcanoio.model.workloads import NativePodGroup
 
-RESOURCES = frozenset(kind.resource for kind in (kinds.JOB, kinds.POD_GROUP, kinds.POD, kinds.QUEUE, kinds.NODE))
-"""Kinds that are folded, by `Kind.resource`."""
+KINDS = (kinds.QUEUE, kinds.NODE, kinds.JOB, kinds.POD_GROUP, kinds.NATIVE_POD_GROUP, kinds.POD)
+"""Kinds that are folded."""
+RESOURCES = frozenset(kind.resource for kind in KINDS)
+"""These kinds by `Kind.resource`."""
+NATIVE = f"{kinds.NATIVE_POD_GROUP.kind}.{kinds.NATIVE_POD_GROUP.group}"
+"""Kind of the rows of native groups."""
 MESSAGE_LENGTH = 240
 """Characters of a message in a row; the whole one is on the object."""
 _POD_PHASES = {"Succeeded": "succeeded", "Failed": "failed", "Running": "running"}
@@ -33,7 +40,7 @@ _CONTROL = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", 
 
 
 class JobRow(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """A Job, or a PodGroup that belongs to none.
+    """A Job, a PodGroup that belongs to none, or a native group that the scheduler has.
 
     `requested` is the sum of its pods with a node, `waiting` that of its pods without one, `used` what metrics.k8s.io
     measured of them; None if it measured nothing. `group_phase` is the phase of its PodGroup, `min_resources` what that
@@ -105,7 +112,10 @@ class NodeRow(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """Rows by key; None for one that is gone. Keys of jobs are `namespace/name`, of PodGroups `namespace/pg/name`."""
+    """Rows by key; None for one that is gone.
+
+    Keys of jobs are `namespace/name`, of PodGroups `namespace/pg/name`, of native groups those of `native_key`.
+    """
 
     jobs: dict[str, JobRow | None] = {}
     queues: dict[str, QueueRow | None] = {}
@@ -151,7 +161,7 @@ class Overview:
         self._existing_nodes: set[str] = set()
         self._job_objects: dict[str, Job] = {}
         self._groups: dict[str, PodGroup] = {}
-        """PodGroups by key of the row."""
+        """PodGroups by key of the row; for a native group Volcano's PodGroup that corresponds to it."""
         self._group_rows: dict[str, str] = {}
         """Key of the row by key of the PodGroup."""
         self._pods: dict[str, _PodRecord] = {}
@@ -173,6 +183,8 @@ class Overview:
                 self._fold_pod(obj, gone=gone)
             elif isinstance(obj, PodGroup):
                 self._fold_group(obj, gone=gone)
+            elif isinstance(obj, NativePodGroup):
+                self._fold_native(obj, gone=gone)
             elif isinstance(obj, Job):
                 self._fold_job(obj, gone=gone)
             elif isinstance(obj, Queue):
@@ -194,9 +206,8 @@ class Overview:
             self._fill_usage(dirty)
         for name in dirty.queues:
             self._sum_queue(name)
-        return Changes(
-            _taken(self._jobs, dirty.jobs), _taken(self._queues, dirty.queues), _taken(self._nodes, dirty.nodes)
-        )
+        jobs = {key: self.job(key) for key in dirty.jobs}
+        return Changes(jobs, _taken(self._queues, dirty.queues), _taken(self._nodes, dirty.nodes))
 
     def snapshot(self) -> Changes:
         """Return all rows; changes that were not taken yet stay so."""
@@ -204,11 +215,12 @@ class Overview:
             self._fill_usage(self._dirty)
         for name in self._dirty.queues:
             self._sum_queue(name)
-        return Changes(dict(self._jobs), dict(self._queues), dict(self._nodes))
+        jobs: dict[str, JobRow | None] = {key: row for key, row in self._jobs.items() if self._is_shown(key)}
+        return Changes(jobs, dict(self._queues), dict(self._nodes))
 
     def pod_counts(self) -> tuple[int, int]:
         """Return how many pods run, and how many wait for a node."""
-        jobs = self._jobs.values()
+        jobs = [job for key, job in self._jobs.items() if self._is_shown(key)]
         return sum(job.running for job in jobs), sum(job.pending for job in jobs)
 
     def pods_of(self, job: str) -> Collection[str]:
@@ -220,8 +232,12 @@ class Overview:
         return self._pods_on.get(node, {}).values()
 
     def job(self, key: str) -> JobRow | None:
-        """Return the row of a Job, or of a PodGroup without Job, by the key that it has in `Changes`."""
-        return self._jobs.get(key)
+        """Return the row of a Job, or of a group without Job, by the key that it has in `Changes`."""
+        return self._jobs.get(key) if self._is_shown(key) else None
+
+    def _is_shown(self, key: str) -> bool:
+        """Return whether a row is not that of a native group of another scheduler."""
+        return key in self._groups or not is_native(key)
 
     # -- Jobs and PodGroups
 
@@ -245,6 +261,14 @@ class Overview:
             self._group_rows[meta.key] = key
             self._groups[key] = group
         self._describe(key, meta)
+
+    def _fold_native(self, native: NativePodGroup, *, gone: bool) -> None:
+        key = native_key(native.metadata.namespace, native.metadata.name)
+        if gone or not native.queue:
+            self._groups.pop(key, None)
+        else:
+            self._groups[key] = as_pod_group(native, native.queue, status_of(native))
+        self._describe(key, native.metadata)
 
     def _describe(self, key: str, meta: ObjectMeta) -> None:
         """Set the fields of a row that come from its Job and PodGroup; remove it without these and without pods."""
@@ -270,7 +294,7 @@ class Overview:
 
     def _row(self, key: str, namespace: str) -> JobRow:
         if (row := self._jobs.get(key)) is None:
-            kind = "PodGroup" if key.count("/") > 1 else "Job"
+            kind = NATIVE if is_native(key) else "PodGroup" if key.count("/") > 1 else "Job"
             row = self._jobs[key] = JobRow(namespace=namespace, name=key.rpartition("/")[2], kind=kind)
         return row
 
@@ -318,7 +342,7 @@ class Overview:
         elif group := meta.annotations.get(names.GROUP_NAME):
             job = self._group_rows.get(f"{meta.namespace}/{group}") or f"{meta.namespace}/pg/{group}"
         else:
-            job = ""
+            job = job_key(pod)
         state = _POD_PHASES.get(pod.status.phase) or ("starting" if pod.spec.node_name else "pending")
         if meta.deletion_timestamp and state not in ("succeeded", "failed"):
             state = "terminating"

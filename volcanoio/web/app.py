@@ -40,6 +40,7 @@ from volcanoio.web import details
 from volcanoio.web.actions import ActionError, act_on_job, act_on_queue
 from volcanoio.web.details import (
     MANIFESTS,
+    ROW_KINDS,
     BadInputError,
     Configure,
     Explainer,
@@ -72,7 +73,8 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_PAGES = ("/", "/jobs", "/queues", "/nodes", "/history", "/job/{namespace}/{name}", "/podgroup/{namespace}/{name}")
+_PAGES = ("/", "/jobs", "/queues", "/nodes", "/history")
+_ROW_PAGES = tuple(f"/{kind.lower()}/{{namespace}}/{{name}}" for kind in ROW_KINDS)
 CHART_PACKAGE, CHART_SCRIPT = "plotly", "package_data/plotly.min.js"
 """The chart library: the script that an installed Python package ships (extra `volcanoio[web]`)."""
 _STREAM_ENDS = (ConnectionError, ApiError, TransportError)
@@ -121,7 +123,7 @@ class Page:
     def application(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._protect], client_max_size=_MOST_BODY)
-        for path in _PAGES:
+        for path in (*_PAGES, *_ROW_PAGES):
             app.router.add_get(path, self._index)
         app.router.add_get("/static/{name:.+}", self._file)
         for path, handler in self._api().items():
@@ -409,8 +411,8 @@ class Page:
 def _job_of(request: web.Request) -> tuple[str, str, str]:
     """Return namespace, name and kind of the job of a request. Raises BadInputError."""
     kind = request.query.get("kind", kinds.JOB.kind)
-    if kind not in (kinds.JOB.kind, kinds.POD_GROUP.kind):
-        raise BadInputError("kind: valid values: Job, PodGroup")
+    if kind not in ROW_KINDS:
+        raise BadInputError(f"kind: valid values: {', '.join(ROW_KINDS)}")
     namespace = checked_name("namespace", request.query.get("namespace", ""))
     return namespace, checked_name("name", request.query.get("name", "")), kind
 

@@ -29,6 +29,8 @@ from volcanoio.compose.live.running_scheduler import RunningScheduler, Scheduler
 from volcanoio.compose.simulate import SimulateOptions, Simulator
 from volcanoio.compose.state_files import State
 from volcanoio.compose.why import CONDITIONS, JobAnswer, explain
+from volcanoio.engine.overview import NATIVE
+from volcanoio.engine.scheduling.cluster.pod_fields import native_key
 from volcanoio.engine.scheduling.diagnosis.answers import QueueAnswer
 from volcanoio.engine.scheduling.diagnosis.codes import CODES
 from volcanoio.kube.client import Client
@@ -47,7 +49,10 @@ from volcanoio.web.viewers import Viewer
 MOST_EVENTS = 2_000
 """Events of pods that are read of a namespace, in the order of the API server, and shown of a job at most."""
 LOG_LINES, MOST_LOG_LINES = 500, 10_000
-MANIFESTS = {kind.kind.lower(): kind for kind in (kinds.JOB, kinds.POD_GROUP, kinds.POD, kinds.QUEUE, kinds.NODE)}
+MANIFESTS = {
+    **{kind.kind.lower(): kind for kind in (kinds.JOB, kinds.POD_GROUP, kinds.POD, kinds.QUEUE, kinds.NODE)},
+    NATIVE.lower(): kinds.NATIVE_POD_GROUP,
+}
 """Kinds whose manifests the page shows."""
 _WHY = anyio.CapacityLimiter(1)
 """Explaining takes one core for seconds on a large cluster: one at a time."""
@@ -109,7 +114,13 @@ class JobDetails(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=Tru
     may: dict[str, Offer] = {}
 
 
+ROW_KINDS = (kinds.JOB.kind, kinds.POD_GROUP.kind, NATIVE)
+"""Kinds of the rows that have a page of their own."""
+
+
 def _row_key(kind: str, namespace: str, name: str) -> str:
+    if kind == NATIVE:
+        return native_key(namespace, name)
     return f"{namespace}/{name}" if kind == kinds.JOB.kind else f"{namespace}/pg/{name}"
 
 
@@ -121,7 +132,7 @@ async def job_details(viewer: Viewer, feed: Feed, namespace: str, name: str, kin
     details = JobDetails(pods=sorted(views, key=lambda pod: (pod.task, _number(pod.index), pod.name)))
     if kind != kinds.JOB.kind:
         if feed.overview.job(key) is None:
-            await viewer.client.get(kinds.POD_GROUP, name, namespace)  # raises what is wrong
+            await viewer.client.get(MANIFESTS[kind.lower()], name, namespace)  # raises what is wrong
         return details
     job = await viewer.client.get(kinds.JOB, name, namespace)
     assert isinstance(job, Job)
@@ -221,9 +232,10 @@ async def events(client: Client, feed: Feed, namespace: str, name: str, kind: st
     wanted = [(kinds.JOB.kind, name)] if kind == kinds.JOB.kind else []
     if row is not None and row.group:
         wanted.append((kinds.POD_GROUP.kind, row.group))
+    version = f"involvedObject.apiVersion={kinds.NATIVE_POD_GROUP.api_version}," if kind == NATIVE else ""
     found: list[Manifest] = []
     for about, of in wanted:
-        selector = f"involvedObject.kind={about},involvedObject.name={of}"
+        selector = f"{version}involvedObject.kind={about},involvedObject.name={of}"
         found += await client.list_raw(kinds.EVENT, namespace, field_selector=selector)
     job = feed.objects.get(kinds.JOB, {}).get(key)
     belongs = belongs_to(job if isinstance(job, Job) else name)

@@ -17,7 +17,7 @@ import anyio
 import msgspec
 import structlog
 
-from volcanoio.engine.overview import Overview
+from volcanoio.engine.overview import KINDS, Overview
 from volcanoio.framework.events import Event
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
@@ -30,8 +30,6 @@ from volcanoio.model.quantity import QuantityError
 from volcanoio.model.resources import CPU, MEMORY, Amounts, add, amounts
 from volcanoio.model.workloads import PodMetrics
 
-KINDS = (kinds.QUEUE, kinds.NODE, kinds.JOB, kinds.POD_GROUP, kinds.POD)
-"""Kinds that a feed watches; those that the viewer may not list are left out."""
 COALESCE = 0.2
 """Seconds within which changes become one event."""
 KEPT_EVENTS, KEPT_BYTES = 600, 16 << 20
@@ -101,8 +99,8 @@ class Feed:
 
     @property
     def missing(self) -> list[str]:
-        """Kinds that the viewer may not list."""
-        return [kind.resource for kind in KINDS if kind not in self.readable]
+        """Kinds that the viewer may not list, without optional ones: a server need not have these."""
+        return [kind.resource for kind in KINDS if kind not in self.readable and not kind.is_optional]
 
     async def run(self) -> None:
         """Watch, and publish changes."""

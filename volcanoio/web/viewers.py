@@ -19,12 +19,13 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
+from volcanoio.engine.overview import KINDS
 from volcanoio.kube.client import Client
 from volcanoio.kube.credentials.reviews import Action, may, own_name
 from volcanoio.kube.errors import ApiError, Unauthorized
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.model.kinds import Kind
-from volcanoio.web.feed import KINDS, Feed
+from volcanoio.web.feed import Feed
 
 MOST_VIEWERS = 64
 """Viewers with a feed at a time; each keeps what it may see in memory."""

@@ -11,6 +11,7 @@ import pytest
 from tests.scenario.look.world import World, Written, some_jobs, some_queues, world
 from volcanoio.cli.connection import Cluster
 from volcanoio.model import kinds
+from volcanoio.model.workloads import QUEUE_PHASE
 
 pytest.importorskip("textual")
 
@@ -131,7 +132,7 @@ async def test_why_and_description_of_the_chosen_job() -> None:
             await screen.shows("report-1")
             await screen.press("down", "w")
             assert (await screen.shows("waits in queue ml"))[:2] == [
-                "why default/etl", "default/etl waits in queue ml",
+                "why default/etl", "default/job/etl waits in queue ml",
             ]  # fmt: skip
             await screen.press("escape", "d")
             lines = await screen.shows("Reason:")
@@ -152,6 +153,35 @@ async def test_other_objects_are_described_as_yaml() -> None:
             await screen.press("down", "enter")
             lines = await screen.shows("reclaimable: false")
             assert lines[0] == "queue etl"
+
+
+async def test_groups_without_a_job_are_those_of_volcano_and_native_ones() -> None:
+    async with world() as w:
+        owned = {"ownerReferences": [{"apiVersion": kinds.JOB.api_version, "kind": "Job", "name": "a", "uid": "a"}]}
+        await w.make(kinds.POD_GROUP, "a", {"metadata": owned, "spec": {"minMember": 1}})
+        await w.make(kinds.POD_GROUP, "web", {"spec": {"minMember": 2, "queue": "ml"}}, {"phase": "Running"})
+        spec = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+        await w.make(kinds.NATIVE_POD_GROUP, "theirs", dict(spec))
+        counted = [{"type": QUEUE_PHASE, "status": "True", "reason": "Inqueue", "message": "etl"},
+                   {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable",
+                    "message": "no room"}]  # fmt: skip
+        now = "2026-01-01T00:00:00Z"
+        status = {"conditions": [{**each, "lastTransitionTime": now} for each in counted]}
+        await w.make(kinds.NATIVE_POD_GROUP, "train", spec, status)
+        async with top(w, "default") as screen:
+            await screen.shows("0 jobs")
+            await screen.press("5")
+            lines = await screen.shows("no room")
+            assert [line.split()[:4] for line in lines[2:4]] == [
+                ["web", "Running", "2", "ml"], ["podgroup.scheduling.k8s.io/train", "Inqueue", "3", "etl"],
+            ]  # fmt: skip
+            assert not any("theirs" in line for line in lines)
+            await screen.press("w")
+            await screen.shows("default/podgroup/web waits in queue ml")
+            await screen.press("escape", "down", "w")
+            await screen.shows("default/podgroup.scheduling.k8s.io/train waits in queue ml")
+            await screen.press("escape", "d")
+            await screen.shows("minCount: 3")
 
 
 async def test_the_logs_of_a_job_and_of_a_pod() -> None:

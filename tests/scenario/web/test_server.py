@@ -17,9 +17,11 @@ from tests.scenario.cluster.harness import job_manifest
 from tests.scenario.web.support import Limited, Site, Unaccepted, api_server, node, queue, site
 from tests.unit.journals.writing import Writer
 from volcanoio.kube.client import Client
+from volcanoio.kube.requests import PatchOptions
 from volcanoio.kube.transport import RequestOptions, Response, Transport
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.workloads import QUEUE_PHASE
 from volcanoio.web.app import PageOptions
 from volcanoio.web.viewers import MOST_FEEDS, MOST_VIEWERS, Viewers
 
@@ -63,6 +65,35 @@ async def test_the_state_has_a_row_for_each_job_queue_and_node() -> None:
         assert rows["jobs"]["default/train"]["replicas"] == 3
         assert rows["queues"]["default"]["capability"] == {"cpu": 8000}
         assert rows["nodes"]["n1"]["allocatable"]["cpu"] == 4000
+
+
+async def test_a_native_group_has_a_page_of_its_own() -> None:
+    """Beside the PodGroup of Volcano with the same name; the events and the manifest are its own."""
+    async with served() as (api, page):
+        await api.create(kinds.POD_GROUP, {"metadata": {"name": "same"}, "spec": {"minMember": 1}}, namespace="default")
+        policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        await api.create(kinds.NATIVE_POD_GROUP, {"metadata": {"name": "same"}, "spec": policy}, namespace="default")
+        counted = {
+            "type": QUEUE_PHASE, "status": "True", "reason": "Inqueue", "message": "default",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }  # fmt: skip
+        status = {"status": {"conditions": [counted]}}
+        await api.patch(kinds.NATIVE_POD_GROUP, "same", status, "default", PatchOptions(subresource="status"))
+        for each in (kinds.POD_GROUP, kinds.NATIVE_POD_GROUP):
+            about = {"apiVersion": each.api_version, "kind": each.kind, "namespace": "default", "name": "same"}
+            event = {"metadata": {"name": each.resource}, "involvedObject": about, "reason": each.group}
+            await api.create(kinds.EVENT, event, namespace="default")
+        rows = (await page.get("api/state"))["parts"][0]["jobs"]
+        row = rows["default/podgroup.scheduling.k8s.io/same"]
+        assert (row["kind"], row["phase"], row["queue"]) == ("PodGroup.scheduling.k8s.io", "Inqueue", "default")
+        assert rows["default/pg/same"]["kind"] == "PodGroup"
+        kind = "PodGroup.scheduling.k8s.io"
+        assert (await page.get("api/job", kind=kind, namespace="default", name="same"))["pods"] == []
+        events = await page.get("api/events", kind=kind, namespace="default", name="same")
+        assert [each["reason"] for each in events] == ["scheduling.k8s.io"]
+        _, text = await page.ask("GET", "api/yaml", kind=kind, namespace="default", name="same")
+        assert text.startswith("apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\n")
+        assert (await page.ask("GET", "podgroup.scheduling.k8s.io/default/same"))[0] == 200
 
 
 async def test_the_key_of_the_printed_link_is_needed() -> None:

@@ -11,6 +11,7 @@ from volcanoio.engine.overview import JobRow, NodeRow, Overview, QueueRow
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model import kinds, names
 from volcanoio.model.kinds import Kind
+from volcanoio.model.workloads import QUEUE_PHASE
 
 
 def seen(kind: Kind, manifest: dict[str, Any], change: Change = Change.CHANGED) -> Observed:
@@ -127,6 +128,38 @@ def test_a_job_is_known_by_its_pod_group_alone() -> None:
     )
     assert len(row.message) == 240
     assert row.min_resources == {"cpu": 2000}  # without the names of quotas
+
+
+def native_group(name: str, queue: str, phase: str) -> Any:
+    counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": queue}
+    waits = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    return {
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+        "status": {"conditions": [counted, waits] if queue else []},
+    }
+
+
+def test_a_native_group_has_a_row_once_the_scheduler_has_it() -> None:
+    """Until then it may be a group of another scheduler, whose pods are not counted."""
+    key = "ns/podgroup.scheduling.k8s.io/train"
+    member = pod("a", job="")
+    member["spec"]["schedulingGroup"] = {"podGroupName": "train"}
+    made = overview(
+        seen(kinds.QUEUE, queue()),
+        seen(kinds.POD, member),
+        seen(kinds.NATIVE_POD_GROUP, native_group("train", "", "")),
+        seen(kinds.POD_GROUP, group("", name="train")),
+    )
+    assert list(shown(made).jobs) == ["ns/pg/train"]
+    assert made.take_changes().jobs[key] is None
+    assert (made.pod_counts(), made.job(key)) == ((0, 0), None)
+    made.fold([seen(kinds.NATIVE_POD_GROUP, native_group("train", "ml", "Inqueue"))])
+    row = shown(made).jobs[key]
+    assert (row.kind, row.name, row.queue, row.phase) == ("PodGroup.scheduling.k8s.io", "train", "ml", "Inqueue")
+    assert (row.reason, row.message, row.pending, row.replicas) == ("Unschedulable", "no room", 1, 3)
+    assert shown(made).queues["ml"].groups == {"Inqueue": 1, "Pending": 1}
+    assert made.pod_counts() == (0, 1)
 
 
 def test_a_pod_group_without_job_has_a_row_of_its_own() -> None:

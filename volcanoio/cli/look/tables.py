@@ -15,6 +15,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from volcanoio.cli.output import phase_text
 from volcanoio.compose.live.job_pods import pod_order
 from volcanoio.engine.accounting.finished_jobs import owner_of
+from volcanoio.engine.scheduling.cluster.native_groups import as_pod_group, status_of
+from volcanoio.engine.scheduling.cluster.pod_fields import native_key
 from volcanoio.engine.scheduling.diagnosis.codes import NO_POD_GROUP
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
@@ -24,7 +26,8 @@ from volcanoio.model.kinds import Kind
 from volcanoio.model.printing.ages import since
 from volcanoio.model.printing.pods import NONE, view
 from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, amount_text, pod_amounts, stored_amounts
-from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
+from volcanoio.model.workloads import NativePodGroup
 
 Object = TypeVar("Object", bound=ApiObject)
 Objects: TypeAlias = Mapping[Kind, Mapping[str, ApiObject]]
@@ -137,6 +140,38 @@ def _job_cells(job: Job, reason: tuple[str, str], nodes: str, now: datetime) -> 
 
 
 JOBS = Table(kinds.JOB, JOB_HEADER, 1, job_rows)
+
+GROUP_HEADER = ("PODGROUP", "PHASE", "MIN", "QUEUE", "PRIORITY", "AGE", "MESSAGE")
+
+
+def group_rows(objects: Objects, now: datetime) -> Rows:
+    """Return the rows of PodGroups that no Job owns, and of the native groups that the scheduler has."""
+    rows: Rows = {}
+    for key, group in of_kind(objects, kinds.POD_GROUP, PodGroup):
+        if not any(kinds.owner_names(kinds.JOB, group.metadata)):
+            rows[key] = _group_cells(group.metadata.name, group, now)
+    for _, native in of_kind(objects, kinds.NATIVE_POD_GROUP, NativePodGroup):
+        if native.queue:
+            key = native_key(native.metadata.namespace, native.metadata.name)
+            rows[key] = _group_cells(key.partition("/")[2], as_pod_group(native, native.queue, status_of(native)), now)
+    return rows
+
+
+def _group_cells(name: str, group: PodGroup, now: datetime) -> Cells:
+    spec, status = group.spec, group.status
+    newest = max(status.conditions, key=lambda one: one.last_transition_time or "", default=None)
+    return (
+        name,
+        phase_text(status.phase or PodGroupPhase.PENDING),
+        str(spec.min_member),
+        spec.queue or names.DEFAULT_QUEUE,
+        spec.priority_class_name or "-",
+        since(group.metadata.creation_timestamp, now),
+        newest.message if newest is not None and newest.type == "Unschedulable" else "",
+    )
+
+
+GROUPS = Table(kinds.POD_GROUP, GROUP_HEADER, 0, group_rows)
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 

@@ -28,6 +28,7 @@ from volcanoio.cli.look.logs import LogFollower, LogOptions, pods_of, read_log
 from volcanoio.cli.look.tables import Cells, Objects, Rows, Table
 from volcanoio.cli.output import PHASE_COLOURS, documents, is_terminal
 from volcanoio.cli.terminal import CommandError, UsageError, sole_error
+from volcanoio.engine.scheduling.cluster.pod_fields import is_native
 from volcanoio.kube.errors import ApiError, Forbidden, NotFound, check
 from volcanoio.kube.transport import TransportError
 from volcanoio.model import kinds, names
@@ -42,7 +43,7 @@ _LOG_LINES = 200
 """Lines of each pod with which a log begins."""
 
 Explain: TypeAlias = Callable[[Cluster, str, str], Awaitable[str]]
-"""Returns why a job waits, by namespace and name."""
+"""Returns why something waits, by namespace and KIND/NAME."""
 
 
 async def run_top(cluster: Cluster) -> None:
@@ -53,11 +54,11 @@ async def run_top(cluster: Cluster) -> None:
 
 
 async def explain_waiting(cluster: Cluster, namespace: str, name: str) -> str:
-    """Return what `volcanoio why` prints about a job, from a process of its own so that the screen stays live."""
+    """Return what `volcanoio why KIND/NAME` prints, from a process of its own so that the screen stays live."""
     target = cluster.target
     if target.context or target.as_user:
-        return f"--context and --as are not passed on; in another terminal: volcanoio why job/{name} -n {namespace}"
-    words = [sys.executable, "-m", "volcanoio", "why", f"job/{name}", "-n", namespace]
+        return f"--context and --as are not passed on; in another terminal: volcanoio why {name} -n {namespace}"
+    words = [sys.executable, "-m", "volcanoio", "why", name, "-n", namespace]
     words += ["--kubeconfig", str(target.kubeconfig)] if target.kubeconfig is not None else []
     done = await anyio.run_process(words, check=False, stdin=DEVNULL)
     return (done.stdout + done.stderr).decode(errors="replace").rstrip()
@@ -69,6 +70,7 @@ async def readable(cluster: Cluster) -> list[Selected]:
     for each in (
         Selected(kinds.JOB, space),
         Selected(kinds.POD_GROUP, space),
+        Selected(kinds.NATIVE_POD_GROUP, space),
         Selected(kinds.POD, space, labels=names.JOB_NAME),
         Selected(kinds.QUEUE),
         Selected(kinds.NODE),
@@ -166,6 +168,7 @@ class TableScreen(Screen[None]):
         Binding("2", "table(1)", "Queues"),
         Binding("3", "table(2)", "Nodes"),
         Binding("4", "table(3)", "Pods"),
+        Binding("5", "table(4)", "PodGroups"),
         Binding("slash", "filter", "Filter"),
         Binding("w", "why", "Why"),
         Binding("l", "logs", "Logs"),
@@ -182,7 +185,7 @@ class TableScreen(Screen[None]):
         self._explain = explain
         self._caches: Following | None = None
         queues = tables.QUEUES._replace(rows=partial(tables.queue_rows, tree=True))
-        views = (tables.JOBS, queues, tables.NODES, tables.POD_TABLE)
+        views = (tables.JOBS, queues, tables.NODES, tables.POD_TABLE, tables.GROUPS)
         self._views = views if cluster.namespace else tuple(each.namespaced for each in views)
         self._view = self._views[0]
         self._filter = ""
@@ -296,11 +299,16 @@ class TableScreen(Screen[None]):
         await self.action_describe()
 
     async def action_why(self) -> None:
-        """Show why the job of the row waits."""
+        """Show why the job or PodGroup of the row waits."""
         if (job := self._job()) is not None:
-            meta = job.metadata
-            load = partial(self._explain, self._cluster, meta.namespace, meta.name)
-            await self.app.push_screen(TextScreen(f"why {meta.key}", load))
+            await self._show_why(job.metadata.key, f"job/{job.metadata.name}")
+        elif self._view.kind is kinds.POD_GROUP and (key := self._chosen()):
+            _, _, name = key.partition("/")
+            await self._show_why(key, name if is_native(key) else f"podgroup/{name}")
+
+    async def _show_why(self, key: str, target: str) -> None:
+        load = partial(self._explain, self._cluster, key.partition("/")[0], target)
+        await self.app.push_screen(TextScreen(f"why {key}", load))
 
     async def action_logs(self) -> None:
         """Show the log of the job or pod of the row."""
@@ -330,8 +338,11 @@ class TableScreen(Screen[None]):
         if isinstance(obj, Job):
             return job_text(obj, await job_objects(self._cluster, obj), self._cluster.now())
         namespace, _, name = key.rpartition("/")
-        item = await self._cluster.client.get_raw(view.kind, name, namespace)
-        return documents(view.kind, [item], "yaml", is_list=False)
+        kind = view.kind
+        if is_native(key):
+            kind, namespace = kinds.NATIVE_POD_GROUP, key.partition("/")[0]
+        item = await self._cluster.client.get_raw(kind, name, namespace)
+        return documents(kind, [item], "yaml", is_list=False)
 
     def _job(self) -> Job | None:
         """Return the job of the row, in the table of pods that of the pod; None in other tables."""

@@ -21,7 +21,7 @@ import msgspec
 
 from volcanoio import __version__
 from volcanoio.bus.journal import START, SUFFIX, JournalError, Position, read_lines
-from volcanoio.engine.overview import Changes, Overview
+from volcanoio.engine.overview import KINDS, RESOURCES, Changes, Overview
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -34,7 +34,6 @@ _SAVE_AFTER = 16 << 20
 """Bytes read since the index was last written, above which it is written again."""
 _LONG = 400
 """Characters within which the journal writes an event's resource; longer lines of other resources are not decoded."""
-_FOLDED = (kinds.JOB, kinds.POD_GROUP, kinds.POD, kinds.QUEUE, kinds.NODE)
 
 
 class Totals(msgspec.Struct, frozen=True, array_like=True):
@@ -86,7 +85,7 @@ def _decoder(type_: type[ApiObject]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(marked)
 
 
-_DECODERS = {kind.resource: _decoder(kind.type) for kind in _FOLDED}
+_DECODERS = {kind.resource: _decoder(kind.type) for kind in KINDS}
 
 
 @dataclass
@@ -167,7 +166,7 @@ class PastStates:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        resources = frozenset(kind.resource for kind in _FOLDED)
+        resources = RESOURCES
         parts = {name: directory / name for name in ("scheduler", "controllers") if (directory / name).is_dir()}
         if not parts and not any(directory.glob(f"*{SUFFIX}")):
             raise JournalError(f"{directory}: no journal; give the directory of --journal")

@@ -30,6 +30,8 @@ const PAGES = [
   { path: "/history", title: "Past" },
 ];
 
+const ROW_KINDS = ["Job", "PodGroup", "PodGroup.scheduling.k8s.io"];
+
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const notices = /** @type {HTMLElement} */ (document.getElementById("notices"));
 /** @type {import("./api.js").Session} */
@@ -49,7 +51,8 @@ function pageAt(context, path) {
   if (kind === "queues") return queuesPage(context);
   if (kind === "nodes") return nodesPage(context);
   if (kind === "history") return historyPage(context);
-  if ((kind === "job" || kind === "podgroup") && name) return jobPage(context, kind === "job" ? "Job" : "PodGroup", namespace, name);
+  const rowKind = ROW_KINDS.find((each) => each.toLowerCase() === kind);
+  if (rowKind && name) return jobPage(context, rowKind, namespace, name);
   return overviewPage(context);
 }
 

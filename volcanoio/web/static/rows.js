@@ -109,8 +109,7 @@ export function isFinished(job) {
 
 /** Return the path of a job's page. @param {JobRow} job */
 export function jobPath(job) {
-  const kind = job.kind === "PodGroup" ? "podgroup" : "job";
-  return `/${kind}/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`;
+  return `/${(job.kind ?? "Job").toLowerCase()}/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`;
 }
 
 /** Return the resources of all nodes that are shown. @param {Iterable<NodeRow>} nodes */

@@ -29,7 +29,8 @@ const QUESTIONS = {
 /** @param {import("../app.js").Context} context @param {string} kind @param {string} namespace @param {string} name @returns {import("../app.js").Page} */
 export function jobPage(context, kind, namespace, name) {
   const { store, clock, left } = context;
-  const key = kind === "Job" ? `${namespace}/${name}` : `${namespace}/pg/${name}`;
+  const parts = kind === "Job" ? [namespace, name] : [namespace, kind === "PodGroup" ? "pg" : kind.toLowerCase(), name];
+  const key = parts.join("/");
   const about = { namespace, name, kind, within: store.namespace };
   const head = h("div", {});
   const buttons = h("p", { class: "buttons" });
@@ -153,7 +154,7 @@ function heading(row, now) {
     ["Started", row.started ? `${timeText(row.started, now)}, after ${durationText(row.started - (row.created ?? row.started))}` : "not yet"],
     ["Ended", row.ended ? `${timeText(row.ended, now)}${row.started ? `, ran ${durationText(row.ended - row.started)}` : ""}` : "–"],
   ];
-  if (row.kind === "PodGroup") facts.splice(2, 0, ["Kind", "PodGroup without Job"]);
+  if (row.kind) facts.splice(2, 0, ["Kind", row.kind === "PodGroup" ? "PodGroup without Job" : row.kind]);
   return [
     h("p", { class: "state" }, chip(stateOf(row)), " ", gang(row), " ", `${(row.running ?? 0) + (row.succeeded ?? 0)} of ${row.replicas ?? 0} pods run or are done, ${row.minAvailable ?? 0} needed together`),
     row.message && (isWaiting(row) || row.phase === "Failed") ? h("p", { class: "message" }, row.reason ? h("strong", {}, `${row.reason}: `) : null, row.message) : null,
@@ -266,7 +267,7 @@ function whyPart(context, about) {
     remedies.disabled = true;
     if (withRemedies) fill(answer, h("p", { class: "quiet" }, "Trying changes on a copy of the cluster…"));
     try {
-      const kind = about.kind === "Job" ? "job" : "podgroup";
+      const kind = about.kind.toLowerCase();
       const found = await get("why", { ...about, kind, remedies: withRemedies }, context.left);
       const waits = drawWhy(answer, found);
       remedies.hidden = !waits || withRemedies;
