@@ -526,6 +526,17 @@ def found(world: World, text: str) -> str:
             return "" if job is None else str(job.key)
 
 
+def test_a_workload_means_its_first_group_that_waits() -> None:
+    def group_of(name: str) -> list[Manifest]:
+        return [native(name, 4, workloadRef={"workloadName": "w", "templateName": "t"}), *members(name, 4)]
+
+    world = World(NODE, workload("w"), *group_of("a")).run(2)
+    assert {found(world, text) for text in ("w", "workload/w")} == {native_key("ns", "a")}
+    for each in (*group_of("b"), *group_of("c")):
+        world.put(each)
+    assert {found(world, text) for text in ("w", "workload/w")} == {native_key("ns", "b")}
+
+
 def test_a_native_group_is_found_by_its_name_and_that_of_its_job() -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": "u", "controller": True}
     world = World(group("both", 1), native("both", 1), *members("both", 1))

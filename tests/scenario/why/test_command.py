@@ -97,7 +97,10 @@ def test_names(why: Simulate, words: list[str], expected: str) -> None:
             'no job, podgroup, pod or queue "trains" is known to the scheduler in namespace ns; did you mean train?',
         ),
         ("queue/nope", 'no queue "nope" is known to the scheduler'),
-        ("node/n1", '"node" is no kind that waits; valid values: job, pod, podgroup, queue, or the name alone'),
+        (
+            "node/n1",
+            '"node" is no kind that waits; valid values: job, pod, podgroup, queue, workload, or the name alone',
+        ),
     ],
 )
 def test_unknown_names(why: Simulate, word: str, error: str) -> None:

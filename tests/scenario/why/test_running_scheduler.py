@@ -62,6 +62,8 @@ async def test_a_job_that_has_ended_does_not_wait() -> None:
         await c.create(job_manifest("report"))
         await c.job("report", "Completed")
         assert (await command(c, "why", "report"))[:2] == (0, "default/report does not wait: it is Completed.\n")
+        code, _, err = await command(c, "why", "node/n1")
+        assert (code, '"node" is no kind that waits' in err, "Traceback" in err) == (2, True, False)
 
 
 async def test_evictions_are_followed_to_the_job_that_profits(tmp_path: Path) -> None:

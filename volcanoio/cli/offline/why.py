@@ -26,6 +26,7 @@ from volcanoio.engine.scheduling.diagnosis.answers import (
     LiveAnswer,
     QueueAnswer,
     UnknownTargetError,
+    parse_target,
 )
 from volcanoio.engine.scheduling.diagnosis.codes import CODES
 from volcanoio.engine.scheduling.diagnosis.diagnosis import Diagnosis, Shortage
@@ -62,7 +63,7 @@ def run_why(*, target: str, namespace: str, files: Sequence[Path], conf: Path | 
         raise UsageError("--journal needs --evicted: why a job waited is in its timeline: volcanoio timeline --journal")
     if url and (files or conf is not None or is_offline):
         raise UsageError("--scheduler-url: -f, --conf and --offline decide on this machine; leave one of them out")
-    question = _Question(target, namespace, kubeconfig, url, given["scheduler_name"][0])
+    question = _Question(_checked(target), namespace, kubeconfig, url, given["scheduler_name"][0])
     try:
         if evicted:
             if files or is_offline:
@@ -83,6 +84,15 @@ def run_why(*, target: str, namespace: str, files: Sequence[Path], conf: Path | 
             raise UsageError(error) from None
         answer = JobAnswer.of(waiting, CONDITIONS)
     return _show(output, answer, lambda: job_text(answer) if isinstance(answer, JobAnswer) else queue_text(answer))
+
+
+def _checked(target: str) -> str:
+    """Return a target whose kind is one that waits. Raises UsageError."""
+    try:
+        parse_target(target)
+    except UnknownTargetError as error:
+        raise UsageError(error) from None
+    return target
 
 
 def _show(output: str, answer: object, text: Callable[[], str]) -> int:

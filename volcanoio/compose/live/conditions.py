@@ -47,9 +47,9 @@ async def waiting_by_conditions(client: Client, target: str, namespace: str) -> 
     kind, name = parse_target(target)
     if kind == "queue":
         raise UnknownTargetError("what waits in a queue is in no condition: ask the scheduler, or name a job")
-    groups = await _groups(client, namespace)
+    groups, workloads = await _groups(client, namespace)
     pods = cast("list[Pod]", await client.list(kinds.POD, namespace))
-    if kind in ("", "job", "podgroup") and (found := _group(groups, namespace, kind, name)) is not None:
+    if kind in ("", "job", "podgroup", "workload") and (found := _group(groups, workloads, kind, name)) is not None:
         return _of_group(found, groups[found], [pod for pod in pods if job_key(pod) == found])
     if kind in ("", "pod") and (pod := next((pod for pod in pods if pod.metadata.name == name), None)) is not None:
         return _of_pod(pod, groups, pods)
@@ -78,27 +78,37 @@ async def job_without_group(client: Client, target: str, namespace: str) -> Wait
     return Waiting(target=job.metadata.key, phase=phase, diagnosis=diagnosis)
 
 
-async def _groups(client: Client, namespace: str) -> dict[str, PodGroup]:
-    """Return the PodGroups by job key, native groups as Volcano's PodGroups that correspond to them."""
+async def _groups(client: Client, namespace: str) -> tuple[dict[str, PodGroup], dict[str, str]]:
+    """Return the PodGroups by job key, and the names of the Workloads of native groups by job key.
+
+    Native groups are Volcano's PodGroups that correspond to them.
+    """
     listed = cast("list[PodGroup]", await client.list(kinds.POD_GROUP, namespace))
-    groups = {group.metadata.key: group for group in listed}
+    groups, workloads = {group.metadata.key: group for group in listed}, dict[str, str]()
     try:
         natives = cast("list[NativePodGroup]", await client.list(kinds.NATIVE_POD_GROUP, namespace))
     except (Forbidden, NotFound):  # not every Kubernetes serves them
-        return groups
+        return groups, workloads
     for native in natives:
-        group = as_pod_group(native, named_queue((native,)), status_of(native))
-        groups[native_key(namespace, native.metadata.name)] = group
-    return groups
+        key = native_key(namespace, native.metadata.name)
+        groups[key] = as_pod_group(native, native.queue or named_queue((native,)), status_of(native))
+        workloads[key] = native.workload_key.partition("/")[2]
+    return groups, workloads
 
 
-def _group(groups: Mapping[str, PodGroup], namespace: str, kind: str, name: str) -> str | None:
-    """Return the job key of a Job's or PodGroup's name."""
-    for key, group in groups.items() if kind != "podgroup" else ():
-        if name in job_owners(key, group):
-            return key
-    keys = (f"{namespace}/{name}", native_key(namespace, name)) if kind != "job" else ()
-    return next((key for key in keys if key in groups), None)
+def _group(groups: Mapping[str, PodGroup], workloads: Mapping[str, str], kind: str, name: str) -> str | None:
+    """Return the job key of a Job's, PodGroup's or Workload's name; for a Workload a group that waits comes first."""
+    if kind in ("", "job"):
+        for key, group in groups.items():
+            if name in job_owners(key, group):
+                return key
+    if kind in ("", "podgroup"):
+        wanted = (name, native_key("", name).removeprefix("/"))
+        for key in groups:
+            if key.partition("/")[2] in wanted:
+                return key
+    of_workload = sorted(key for key, workload in workloads.items() if workload == name and kind in ("", "workload"))
+    return min(of_workload, key=lambda key: groups[key].status.phase in _STARTED, default=None)
 
 
 def _of_pod(pod: Pod, groups: Mapping[str, PodGroup], pods: Sequence[Pod]) -> Waiting:

@@ -139,6 +139,12 @@ class NativeGroups:
             changed = self._update_job(group) or changed
         return changed
 
+    def job_of_workload(self, key: str) -> JobInfo | None:
+        """Return the first job of a Workload's groups that has waiting pods, else the first; None without any."""
+        jobs = self._ledger.jobs
+        found = [jobs[group] for group in sorted(self._keys_by_workload.get(key, ())) if group in jobs]
+        return min(found, key=lambda job: not job.pending, default=None)
+
     def join(self, pod: Pod) -> bool:
         """Fold that a pod is in a group; return whether that could alter a decision."""
         job = self._ledger.jobs.get(job_key(pod))

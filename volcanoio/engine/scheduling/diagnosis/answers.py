@@ -33,6 +33,7 @@ KINDS = {
     "podgroup": "podgroup", "podgroups": "podgroup", "pg": "podgroup",
     "pod": "pod", "pods": "pod", "po": "pod",
     "queue": "queue", "queues": "queue", "q": "queue",
+    "workload": "workload", "workloads": "workload",
 }  # fmt: skip
 """What a name may be prefixed with, as in `job/train`, and what that means."""
 MAX_LISTED = 100
@@ -205,6 +206,8 @@ def find(state: ClusterState, pod_of: FindPod, kind: str, name: str, namespace: 
         if task is None or task.job_info is None or pod.spec.node_name or pod.status.phase != "Pending":
             return Target(pod=pod)
         return Target(job=task.job_info)
+    if kind in ("", "workload") and (job := state.native_groups.job_of_workload(f"{namespace}/{name}")) is not None:
+        return Target(job=job)
     if kind in ("", "queue") and name in ledger.existing_queues:
         return Target(queue=name)
     raise UnknownTargetError((yield from _unknown(ledger, kind, name, namespace)))
