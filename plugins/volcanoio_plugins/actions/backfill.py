@@ -1,16 +1,18 @@
 """backfill: places pending best-effort tasks, regardless of quota.
 
 Source: Volcano pkg/scheduler/actions/backfill. Unlike there, a job's tasks are placed in one statement, which is
-committed only if the job is ready without those that found no node: a gang is never bound in part.
+committed only if the job is ready without those that found no node: a gang is never bound in part. And they are placed
+within the network topology of their job.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.heap import PriorityQueue
+from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
@@ -52,17 +54,31 @@ class Backfill:
                 yield from self._place(session, jobs.pop())
 
     def _place(self, session: Session, job: Job) -> Iterator[None]:
-        statement = session.statement(job)
+        """Place the tasks of a job in the first HyperNode that suffices, without a network topology on any node."""
+        if not job.has_network_topology:
+            yield from self._place_within(session, job, CLUSTER)
+        elif session.domains.are_known(job):
+            runs = session.runs(job, best_effort=True)
+            for level in session.domains.levels(job, evicting=False):
+                for name in session.domains.promising(job, level, runs):
+                    if (yield from self._place_within(session, job, name)):
+                        return
+
+    def _place_within(self, session: Session, job: Job, within: str) -> Generator[None, None, bool]:
+        """Place the tasks of a job in a HyperNode; return whether some were, and the job is ready."""
+        statement, number = session.statement(job), 0
         for run in session.runs(job, best_effort=True):
             start = 0
             while start < len(run.tasks):
                 count = session.batch_size(run.shape, len(run.tasks) - start)
-                placed, _ = statement.allocate(run, start, count, until_ready=False, idle_only=True)
+                placed, _ = statement.allocate(run, start, count, until_ready=False, idle_only=True, within=within)
+                number += placed
                 yield
                 if placed < count:
                     break
                 start += placed
         if session.job_ready(job):
             statement.commit()
-        else:
-            statement.discard()
+            return number > 0
+        statement.discard()
+        return False

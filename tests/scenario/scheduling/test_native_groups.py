@@ -230,6 +230,95 @@ def test_a_topology_constraint_without_a_tier_or_plugin_is_not_ignored(label: st
     assert text.startswith(f'its topology constraint is the node label "{label}", but no {reason}')
 
 
+IN_RACK: Manifest = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+BACKFILL = TOPOLOGY.replace("allocate", "allocate, backfill")
+RACKS = [*rack("a", "a1"), *rack("b", "b1")]
+
+
+def with_pods(manifests: list[Manifest], pods: str) -> list[Manifest]:
+    """Return nodes with room for so many pods."""
+    for each in manifests:
+        if each["kind"] == "Node":
+            each["status"] = {**each["status"], "allocatable": {**each["status"]["allocatable"], "pods": pods}}
+    return manifests
+
+
+ONE_POD_EACH = [*with_pods(rack("a", "a1"), "1"), *with_pods(rack("b", "b1"), "1")]
+RICH: Manifest = {"annotations": {QUEUE: "rich"}}
+FULL_RACKS = [
+    *PRIORITY_CLASSES, *RACKS, queue("rich"), queue("poor", deserved={"cpu": "2"}),
+    *[each for on in ("a1", "b1") for each in (native(f"old-{on}", 1, priority=1, meta=RICH),
+                                               *placed(f"old-{on}", 2, on=on))],
+]  # fmt: skip
+
+
+def gang_in(name: str) -> list[Manifest]:
+    """Return a gang for one rack in a queue."""
+    return [native("new", 2, priority=1000, meta={"annotations": {QUEUE: name}}, **IN_RACK), *members("new", 2)]
+
+
+@scenarios(
+    Scenario(
+        name="backfill places a best-effort gang in one rack or not at all",
+        cluster=[*ONE_POD_EACH, native("new", 2, **IN_RACK), *members("new", 2, cpu="0")],
+        conf=BACKFILL,
+        cycles=2,
+    ),
+    Scenario(
+        name="it takes the rack that has room for all of it",
+        cluster=[*ONE_POD_EACH, *rack("c", "c1"), native("new", 2, **IN_RACK), *members("new", 2, cpu="0")],
+        conf=BACKFILL,
+        binds={"new-0": "c1", "new-1": "c1"},
+    ),
+    Scenario(
+        name="a best-effort pod goes to the rack of its gang",
+        cluster=[*with_pods(rack("a", "a1"), "3"), *rack("b", "b1"), native("old", 1, **IN_RACK),
+                 *placed("old", 2, on="a1"), pod("z", cpu="0", spec={"schedulingGroup": {"podGroupName": "old"}})],
+        conf=BACKFILL,
+        binds={"z": "a1"},
+    ),
+    Scenario(
+        name="it waits while that rack has no room, whatever others have",
+        cluster=[*with_pods(rack("a", "a1"), "2"), *rack("b", "b1"), native("old", 1, **IN_RACK),
+                 *placed("old", 2, on="a1"), pod("z", cpu="0", spec={"schedulingGroup": {"podGroupName": "old"}})],
+        conf=BACKFILL,
+        cycles=2,
+    ),
+    Scenario(
+        name="backfill waits for a tier of the name",
+        cluster=[*rack("a", "a1"), native("new", 1, schedulingConstraints={"topology": [{"key": "zone"}]}),
+                 *members("new", 1, cpu="0")],
+        conf=BACKFILL,
+        cycles=2,
+    ),
+    Scenario(
+        name="preempt evicts nothing for it",
+        cluster=[*FULL_RACKS, *gang_in("rich")],
+        conf=TOPOLOGY.replace("allocate", "allocate, preempt"),
+    ),
+    Scenario(
+        name="reclaim evicts nothing for it",
+        cluster=[*FULL_RACKS, *gang_in("poor")],
+        conf=TOPOLOGY.replace("allocate", "allocate, reclaim").replace("predicates}", "predicates}, {name: capacity}"),
+    ),
+    Scenario(
+        name="gangpreempt makes room in one rack",
+        cluster=[*FULL_RACKS, *gang_in("rich")],
+        conf=TOPOLOGY.replace("allocate", "allocate, gangpreempt"),
+        evicts=["old-a1-0", "old-a1-1"],
+    ),
+    Scenario(
+        name="gangreclaim makes room in one rack",
+        cluster=[*FULL_RACKS, *gang_in("poor")],
+        conf=TOPOLOGY.replace("allocate", "allocate, gangreclaim").replace(
+            "predicates}", "predicates}, {name: capacity}"),
+        evicts=["old-a1-0", "old-a1-1"],
+    ),
+)  # fmt: skip
+def test_each_action_keeps_the_topology_constraint(scenario: Scenario) -> None:
+    scenario.check()
+
+
 ALL: Manifest = {"disruptionMode": {"all": {}}}
 SINGLE: Manifest = {"disruptionMode": {"single": {}}}
 NEW = [native("new", 1, priority=1000), *members("new", 1)]
