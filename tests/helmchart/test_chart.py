@@ -14,6 +14,8 @@ import volcanoio
 from tests.architecture.measure import ROOT
 from tests.goclient.building import HELM, NotBuiltError, program
 from tests.helmchart.rendering import CHART, DEPLOY, NAMESPACE, HelmError, deploy_files, helm, manifests
+from volcanoio.engine.sharding.configuration import of_flags, parse
+from volcanoio.framework.controller import ShardingSettings
 from volcanoio.model.documents import load_all_yaml
 from volcanoio.model.packaged import config_path
 
@@ -83,6 +85,7 @@ def test_volcanos_values_are_accepted_and_those_without_effect_are_named(tmp_pat
         ("basic.image_pull_policy=Sometimes", "'/basic/image_pull_policy'"),
         ("custom.scheduler_extra_volume_mounts[0].name=x", "'/custom/scheduler_extra_volume_mounts/0'.*'mountPath'"),
         ("custom.scheduler_policies_dir=/x", "'scheduler_policies_dir' not allowed"),
+        ("custom.scheduler_sharding_mode=strict", "'/custom/scheduler_sharding_mode'"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_name(value: str, said: str) -> None:
@@ -119,6 +122,65 @@ def test_every_image_flag_and_name_follows_the_release() -> None:
         assert NAMESPACE not in " ".join(container["args"])
     assert "--webhook-service-name=b-admission-service" in str(of("Deployment", found)["b-admission"])
     assert of("Role", found)["b-scheduler"]["rules"][-1]["resourceNames"] == ["b-scheduler-configmap"]
+
+
+SHARDED = (
+    "custom.scheduler_sharding_mode=soft", "custom.sharding_controller_enable=true",
+    "custom.agent_scheduler_enable=true", r"custom.scheduler_name=sched-a\,sched-b",
+)  # fmt: skip
+SHARDS = """
+custom:
+  sharding_configmap_data:
+    schedulerConfigs:
+    - {name: sched-a, policies: [{name: node-limit, arguments: {maxNodes: 3}}]}
+"""
+
+
+def arguments(deployment: dict[str, Any]) -> list[str]:
+    """Return the arguments of a Deployment's container."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    found: list[str] = container["args"]
+    return found
+
+
+def test_shards_are_switched_on_together() -> None:
+    """Scheduler, controller, its ConfigMap with the flags' defaults, and the right to watch it."""
+    found = manifests(*SHARDED, release="b", namespace="n")
+    deployments = of("Deployment", found)
+    assert {
+        "--scheduler-sharding-mode=soft", "--scheduler-sharding-name=sched-a", "--agent-scheduler-name=agent-scheduler",
+    } <= set(arguments(deployments["b-scheduler"]))  # fmt: skip
+    assert {"--controllers=*", "--sharding-configmap=b-sharding-configmap", "--sharding-configmap-namespace=n"} <= set(
+        arguments(deployments["b-controllers"])
+    )
+    text = of("ConfigMap", found)["b-sharding-configmap"]["data"]["sharding.yaml"]
+    assert parse(text, ShardingSettings()) == of_flags(ShardingSettings())
+    named = [rule.get("resourceNames") for rule in of("ClusterRole", found)["b-controllers"]["rules"]]
+    assert ["b-sharding-configmap"] in named
+
+
+def test_shards_are_off_by_default() -> None:
+    assert "shard" not in str([arguments(each) for each in of("Deployment", manifests()).values()])
+    assert "volcano-sharding-configmap" not in of("ConfigMap", manifests())
+
+
+def test_the_schedulers_that_divide_the_nodes_are_a_value(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(SHARDS)
+    found = manifests(*SHARDED, more=("--values", str(tmp_path / "values.yaml")))
+    (shard,) = parse(
+        of("ConfigMap", found)["volcano-sharding-configmap"]["data"]["sharding.yaml"], ShardingSettings()
+    ).schedulers
+    assert shard.name == "sched-a"
+    named = manifests(*SHARDED, "custom.scheduler_sharding_name=pool", "custom.sharding_configmap_enable=false")
+    assert "--scheduler-sharding-name=pool" in arguments(of("Deployment", named)["volcano-scheduler"])
+    assert "volcano-sharding-configmap" not in of("ConfigMap", named)
+
+
+def test_the_notes_name_a_node_shard_that_no_controller_writes() -> None:
+    flags = ("--set", "custom.scheduler_sharding_mode=hard", "--set", "custom.agent_scheduler_enable=true")
+    notes = helm("install", "volcano", str(CHART), "--namespace", NAMESPACE, "--dry-run=client", *flags)
+    assert "uses the nodes of NodeShard volcano: create it, or set custom.sharding_controller_enable" in notes
+    assert "without effect" not in notes
 
 
 MOUNTED = """

@@ -60,6 +60,11 @@ app: {{ .app }}
 {{- end }}
 {{- end }}
 
+{{/* Name of the scheduler's NodeShard. */}}
+{{- define "volcanoio.shardingName" -}}
+{{- .Values.custom.scheduler_sharding_name | default (include "volcanoio.schedulerNames" . | splitList "," | first) }}
+{{- end }}
+
 {{/* A ConfigMap's data: the override, or the file that `basic` names. */}}
 {{- define "volcanoio.configuration" -}}
 {{- $file := get .root.Values.basic (printf "%s_config_file" .key) }}
@@ -76,7 +81,10 @@ data:
 {{- define "volcanoio.rights" -}}
 {{- $root := .root }}
 {{- $name := .name }}
-{{- $renamed := dict "volcano-scheduler-configmap" (printf "%s-scheduler-configmap" $root.Release.Name) }}
+{{- $renamed := dict }}
+{{- range list "scheduler" "sharding" }}
+{{- $_ := set $renamed (printf "volcano-%s-configmap" .) (printf "%s-%s-configmap" $root.Release.Name .) }}
+{{- end }}
 apiVersion: v1
 kind: ServiceAccount
 {{ include "volcanoio.metadata" (dict "root" $root "name" $name) }}
@@ -251,5 +259,5 @@ spec:
 ^(agent_|agent_scheduler_|kube_|grafana_|prometheus_|hypernode_|crd_|admission_app_|admission_secret_|scheduler_app_)
 {{- end }}
 {{- define "volcanoio.withoutEffect.custom" -}}
-^(agent_|agent_scheduler_|colocation_|controller_worker_|go_memlimit_|grafana_|hypernode_|ignored_webhook|kube_|metrics_|namespace_queue_|prometheus_|scheduler_(minimum_|node_worker_|percentage_|sharding_)|sharding_|webhooks_|admission_(certmanager|init_))
+^(agent_|agent_scheduler_|colocation_|controller_worker_|go_memlimit_|grafana_|hypernode_|ignored_webhook|kube_|metrics_|namespace_queue_|prometheus_|scheduler_(minimum_|node_worker_|percentage_)|webhooks_|admission_(certmanager|init_))
 {{- end }}
