@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.scenario.scheduling import preemption_clusters
@@ -23,6 +25,7 @@ from volcanoio.engine.scheduling.sharding.node_shards import DELETION_SECONDS, R
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
 from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
 
 EVICTING = preemption_clusters.CONF.replace("enqueue, allocate, backfill, preempt", "{actions}")
 TWO_FULL_NODES = (
@@ -115,6 +118,62 @@ SCENARIOS = (
         for inside, victim in (("n1", "low-0"), ("n2", "low-1"))
     ),
 )
+
+
+HARD_AGENT = replace(HARD, agent_schedulers=frozenset({"agent"}))
+SOFT_AGENT = replace(SOFT, agent_schedulers=frozenset({"agent"}))
+
+
+def single(name: str) -> Manifest:
+    """Return a latency-bound pod of one core."""
+    return pod(name, cpu="1", spec={"schedulerName": "agent"})
+
+
+RECLAIMING = (
+    *(node("n1", cpu="2"), node("n2", cpu="2"), queue("qa"), queue("qb"), group("a", 1, queue="qa", phase="Running")),
+    *(pod(f"a-{at}", "a", cpu="2", on=f"n{at + 1}", phase="Running") for at in (0, 1)),
+    *(group("b", 1, queue="qb", phase="Inqueue"), *waiting("b", 1)),
+)
+SMALL_AND_LARGE = (node("n1", cpu="1"), node("n2", cpu="8"), shard("volcano", "n1"))
+SCENARIOS += (
+    *(
+        Scenario(
+            name=f"hard: {action} evicts no pod outside the shard: {inside}",
+            options=HARD,
+            conf=EVICTING.format(actions=action),
+            cluster=(*cluster, shard("volcano", inside)),
+            evicts=[f"{prefix}-{inside[1:] == '2':d}"],
+        )
+        for action, cluster, prefix in (
+            ("gangpreempt", TWO_FULL_NODES, "low"), ("reclaim", RECLAIMING, "a"), ("gangreclaim", RECLAIMING, "a")
+        )
+        for inside in ("n1", "n2")
+    ),
+    Scenario(
+        name="hard: a latency-bound pod stays inside",
+        options=HARD_AGENT,
+        cluster=(*SMALL_AND_LARGE, single("x-0"), single("x-1")),
+        bind_counts={"x": 1},
+    ),
+    Scenario(
+        name="soft: a latency-bound pod goes inside first",
+        options=SOFT_AGENT,
+        cluster=(*SMALL_AND_LARGE, single("x-0")),
+        binds={"x-0": "n1"},
+    ),
+    Scenario(
+        name="soft: a latency-bound pod that does not fit inside goes outside",
+        options=SOFT_AGENT,
+        cluster=(*SMALL_AND_LARGE, single("x-0"), single("x-1")),
+        bind_counts={"x": 2},
+    ),
+    Scenario(
+        name="soft: best-effort pods go inside first",
+        options=SOFT,
+        cluster=(node("n1"), node("n2"), shard("volcano", "n2"), group("g", 3), *pods("g", 3, "g")),
+        binds={"g-0": "n2", "g-1": "n2", "g-2": "n2"},
+    ),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
