@@ -1,19 +1,24 @@
 """Plugin gang-reservation: big gangs start although small jobs keep coming (EASY backfill). Ours; Volcano has none.
 
 A gang that waits longer than `gang-reservation.after` gets a reservation, one gang at a time: by priority, then age.
-The plugin chooses the nodes where enough room for it becomes free first and computes when that is, the shadow time.
-Until the gang runs, other pods may use these nodes only if they end before the shadow time, or if the room that they
-take is not needed at that time. Pods end by their `activeDeadlineSeconds`; a running pod without one is expected to run
-on for as long as it has run, a new one without end. Such gangs are also admitted (enqueue) whatever later tiers vote.
-Jobs of higher priority ignore the reservation, as do gangs of the same priority, minMember and requests as its gang.
+The plugin chooses room that becomes free by the shadow time: at most twice as late as possible, and of that what would
+be idle least until then. Until the gang runs, a pod may use the reserved nodes only if it ends before the shadow time,
+if the room that it takes is not needed then, or if its job comes first: with a higher priority, or older at the same
+one. Where that takes room from the gang, its room is chosen again. Pods end by their `activeDeadlineSeconds`; a running
+pod without one is expected to run on for as long as it has run, a new one without end. Gangs that waited so long are
+also admitted (enqueue), whatever later tiers vote.
 
-Bound: a gang starts within `after`, plus the time it spends behind earlier reservations, plus the longest remaining run
-time on the chosen nodes. Source of the rule: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
+Reserved room that is idle is lost to others. It is summed up as a part of the cluster; once it is more than
+`gang-reservation.maxIdlePercent` of the time, no reservation is made until the sum is paid back.
+
+Bound: a gang starts within `after`, plus the time it spends behind earlier jobs and reservations, plus the longest
+remaining run time on the chosen nodes. Source of the rule: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -35,32 +40,42 @@ from volcanoio_plugins.scheduling.kubernetes.nodeaffinity import NodeFilter
 from volcanoio_plugins.scheduling.kubernetes.nodeindex import NodeIndex
 
 RESERVED = "node(s) were reserved for a gang that waits"
-STEP = math.sqrt(2)
-"""Run times are rounded up to powers of it: pods of alike run times share what is cached."""
+EXEMPT = "exempt"
+"""The trait of tasks that need not respect the reservation."""
 NODES_PER_STEP = 256
 PATIENCE = 60.0
-"""Seconds after which a gang loses its reservation if all its room is free and something else keeps it waiting."""
+"""Seconds after which a gang loses its reservation if all its room is free and something else keeps it waiting.
+
+Also by how much pods may end later than expected before the room is chosen again.
+"""
+MAX_DELAY = 2.0
+"""The shadow time is at most so many times as far away as the first one that is possible."""
+MEMORY = 86_400.0
+"""Seconds for which unused idle room is kept for later reservations."""
 
 
 class GangReservationArguments(msgspec.Struct, frozen=True):
-    """How long a gang waits before it gets a reservation, and the smallest minMember of such gangs."""
+    """How long a gang waits before it gets a reservation, the smallest minMember of such gangs, and the cost."""
 
     after: GoDuration = msgspec.field(default=GoDuration(600.0), name="gang-reservation.after")
     min_members: Annotated[int, msgspec.Meta(ge=1)] = msgspec.field(default=2, name="gang-reservation.minMembers")
+    max_idle_percent: Annotated[float, msgspec.Meta(ge=0, le=100)] = msgspec.field(
+        default=2.0, name="gang-reservation.maxIdlePercent"
+    )
 
 
 @dataclass(slots=True)
 class Reservation:
     """The reserved nodes of a gang and the amounts needed on each; enough is free at the time `shadow`.
 
-    `requests` are those of the gang's pods. `spare` is what is not needed on each node at that time, with the amounts
-    used there when it was computed.
+    It was made at the time `made`. `spare` is what is not needed on each node at `shadow`, with the amounts used there
+    when it was computed. `free_since` is the time since when all of the room is free.
     """
 
-    job: str
+    job: Job
     priority: int
     members: int
-    requests: list[Amounts]
+    made: float
     shadow: float
     needed: dict[str, Amounts]
     spare: dict[str, tuple[Amounts, Amounts]] = field(default_factory=dict)
@@ -93,12 +108,18 @@ class GangReservation:
         given = convert(arguments, GangReservationArguments, self.name)
         self._after = float(given.after)
         self._min_members = given.min_members
+        self._max_idle = given.max_idle_percent / 100
         self._index = NodeIndex()
         self._hosts = NodeFilter(self._index, affinity=True, taints=True)
         self._session: SessionView
         self._rows: dict[str, int] = {}
         self._excluded: dict[str, float] = {}
         """By job the time until which it gets no reservation."""
+        self._budget = 0.0
+        """Seconds for which the whole cluster may still be kept idle."""
+        self._idle = 0.0
+        """Part of the cluster that was idle and reserved when the last session opened."""
+        self._opened: float | None = None
         self.reservation: Reservation | None = None
         self.has_traits = False
         self.moment = 0
@@ -109,14 +130,17 @@ class GangReservation:
         self._session = session
         self._index.open(session)
         had = self.reservation
+        self._charge()
         if had is not None and not self._is_valid(had):
             self.reservation = None
-        head = self._head()
+        head = self._head() if self._budget >= 0 else None
         if head is not None and (self.reservation is None or head.priority > self.reservation.priority):
             self.reservation = yield from self._plan(head)
-        if (reservation := self.reservation) is not None:
-            self._rows = {name: row for row, name in enumerate(session.nodes.names) if name in reservation.needed}
-            self._compute_spare(reservation)
+        if self.reservation is not None and self._compute_spare(self.reservation):
+            self.reservation = yield from self._plan(self.reservation.job)
+            if self.reservation is not None:
+                self._compute_spare(self.reservation)
+        self._idle = self._idle_part()
         self.has_traits = self.reservation is not None
         if had is not None or self.reservation is not None:
             self.moment += 1
@@ -126,20 +150,25 @@ class GangReservation:
         return PERMIT if self._is_aged(job) else ABSTAIN
 
     def trait(self, task: Task, job: Job) -> str:
-        """Return the priority and size of the task's gang, and its run time, rounded up."""
-        members = job.min_available if job.min_available >= self._min_members else 0
-        seconds = run_time(task.pod)
-        steps = "" if seconds == math.inf else str(math.ceil(math.log(max(seconds, 1.0), STEP) - 1e-9))
-        return f"{job.priority}/{members}/{steps}"
+        """Return whether the task is exempt from the reservation of this session."""
+        reservation = self.reservation
+        if reservation is None or job.key == reservation.job.key or job.priority > reservation.priority:
+            return EXEMPT
+        if self._session.now + run_time(task.pod) <= reservation.shadow:
+            return EXEMPT
+        first = reservation.job.created
+        # further pods of a job that runs may come for ever: of these only the older ones are exempt
+        is_older = job.created < first and (not job.is_ready() or task.created < first)
+        return EXEMPT if job.priority == reservation.priority and is_older else ""
 
     def feasible_depends(self, shape: Shape) -> Depends:
-        """Depend on the node's amounts and the time while there is a reservation that the shape must respect."""
+        """Depend on the node's amounts and the time if the shape must respect the reservation."""
         return Depends.NODE_USAGE | Depends.NOW if self._respects(shape) else Depends.SKIP
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
         """Return the nodes that are not reserved, or where a task does not delay the gang."""
         ok = np.ones(len(nodes), np.bool_)
-        if not self._respects(shape) or self._ends_in_time(shape):
+        if not self._respects(shape):
             return Feasibility(ok)
         if len(nodes) == len(self._session.nodes):
             at = self._rows.items()
@@ -150,20 +179,7 @@ class GangReservation:
         return Feasibility(ok, ((RESERVED, ~ok),))
 
     def _respects(self, shape: Shape) -> bool:
-        """Return whether the reservation is for another gang, of the same or higher priority."""
-        reservation = self.reservation
-        if reservation is None:
-            return False
-        priority, members, _ = shape.traits.get(self.name, "0/0/").split("/")
-        if int(priority) != reservation.priority:
-            return int(priority) < reservation.priority
-        return int(members) != reservation.members or shape.requests not in reservation.requests
-
-    def _ends_in_time(self, shape: Shape) -> bool:
-        """Return whether a task that starts now ends before the shadow time."""
-        steps = shape.traits.get(self.name, "//").rpartition("/")[2]
-        assert self.reservation is not None
-        return bool(steps) and self._session.now + STEP ** int(steps) <= self.reservation.shadow
+        return self.reservation is not None and shape.traits.get(self.name) != EXEMPT
 
     def _fits_spare(self, shape: Shape, name: str, nodes: Nodes, row: int) -> bool:
         """Return whether a task fits what the gang does not need, less what was placed since the session opened."""
@@ -173,6 +189,27 @@ class GangReservation:
             resource not in spare or amount <= spare[resource] - (nodes.used(resource).item(row) - used[resource])
             for resource, amount in shape.requests.items()
         )
+
+    def _charge(self) -> None:
+        """Add the allowance for the time since the last session, less what was idle and reserved all the time."""
+        now, before = self._session.now, self._opened
+        self._opened = now
+        if before is not None:
+            idle = min(self._idle, self._idle_part())
+            self._budget = min(self._budget + (now - before) * (self._max_idle - idle), self._max_idle * MEMORY)
+
+    def _idle_part(self) -> float:
+        """Return the part of the cluster that is reserved and idle, of the resource that has the largest part."""
+        if self.reservation is None:
+            return 0.0
+        session, index, idle = self._session, self._index.update(), Amounts()
+        for name, needed in self.reservation.needed.items():
+            if (row := index.row_of(name)) is not None:
+                for resource, amount in needed.items():
+                    free = max(session.nodes.idle(resource).item(row), 0)
+                    idle[resource] = idle.get(resource, 0) + min(free, amount)
+        parts = (amount / session.total[resource] for resource, amount in idle.items() if session.total.get(resource))
+        return max(parts, default=0.0)
 
     def _is_aged(self, job: Job) -> bool:
         created = epoch_or_none(job.created)
@@ -196,9 +233,10 @@ class GangReservation:
         A gang whose room is all free for `PATIENCE` seconds is excluded for a while: something else keeps it waiting.
         """
         session = self._session
-        job = session.jobs.get(reservation.job)
+        job = session.jobs.get(reservation.job.key)
         if job is None or job.is_ready() or not _missing(job):
             return False
+        reservation.job = job
         if (job.priority, job.min_available) != (reservation.priority, reservation.members):
             return False
         index = self._index.update()
@@ -215,14 +253,14 @@ class GangReservation:
         elif reservation.free_since is None:
             reservation.free_since = session.now
         elif session.now - reservation.free_since > PATIENCE:
-            self._excluded[reservation.job] = session.now + max(self._after, PATIENCE)
+            self._excluded[job.key] = session.now + max(self._after, PATIENCE)
             return False
         return True
 
     def _plan(self, job: Job) -> Generator[None, None, Reservation | None]:
-        """Choose the nodes where room for the gang becomes free first; None where it never does."""
+        """Choose room for the gang that becomes free soon; None where it never does."""
         needed: dict[str, Amounts] = {}
-        shadow = self._session.now
+        shadow = now = self._session.now
         for shape, count in _missing(job):
             releases: list[tuple[float, str, int]] = []
             feasible = self._hosts.feasible(shape, self._session.nodes).ok
@@ -231,18 +269,17 @@ class GangReservation:
                     yield
                 name = self._session.nodes.names[row]
                 releases += self._releases(name, row, shape, needed.get(name, {}))
-            at, chosen = _first_room(releases, count)
+            at, chosen = choose_room(releases, count, now)
             if at == math.inf:
                 return None
             shadow = max(shadow, at)
             for name, taken in chosen.items():
                 for _ in range(taken):
                     add(needed.setdefault(name, {}), shape.requests)
-        requests = [shape.requests for shape in {task.shape.id: task.shape for task in job.tasks}.values()]
-        return Reservation(job.key, job.priority, job.min_available, requests, shadow, needed)
+        return Reservation(job, job.priority, job.min_available, now, shadow, needed)
 
     def _releases(self, name: str, row: int, shape: Shape, taken: Amounts) -> Iterator[tuple[float, str, int]]:
-        """Yield from which time on how many tasks of a shape fit on a node, growing."""
+        """Yield from which time on how many more tasks of a shape fit on a node."""
         session, now = self._session, self._session.now
         nodes = session.nodes
         free = {resource: nodes.idle(resource).item(row) - taken.get(resource, 0) for resource in shape.requests}
@@ -256,46 +293,58 @@ class GangReservation:
                 free[resource] += requests.get(resource, 0)
             fits = min((free[resource] // amount for resource, amount in shape.requests.items() if amount), default=0)
             if fits > fitting and end < math.inf:
+                yield end, name, fits - fitting
                 fitting = fits
-                yield end, name, fitting
 
-    def _compute_spare(self, reservation: Reservation) -> None:
-        """Compute what is not needed on each reserved node at the shadow time."""
-        nodes, now = self._session.nodes, self._session.now
+    def _compute_spare(self, reservation: Reservation) -> bool:
+        """Compute what is not needed on each reserved node at the shadow time.
+
+        Returns whether tasks that started since the reservation was made will still take room that is needed then.
+        """
+        nodes, now, is_taken = self._session.nodes, self._session.now, False
+        self._rows = {name: row for row, name in enumerate(nodes.names) if name in reservation.needed}
         for name, row in self._rows.items():
             staying: Amounts = {}
             used: Amounts = {}
+            has_new = False
             for task in self._session.tasks_on(name):
                 add(used, task.shape.requests)
-                if expected_end(task, now) > reservation.shadow:
+                if (end := expected_end(task, now)) > reservation.shadow:
                     add(staying, task.shape.requests)
+                    started = epoch_or_none(task.pod.status.start_time or "")
+                    is_new = started is None or started >= reservation.made
+                    has_new |= is_new and end > reservation.shadow + PATIENCE
             needed = reservation.needed[name]
             spare = {
                 resource: nodes.allocatable(resource).item(row) - staying.get(resource, 0) - needed.get(resource, 0)
                 for resource in {*needed, *staying, *used}
             }
             reservation.spare[name] = spare, {resource: nodes.used(resource).item(row) for resource in spare}
+            is_taken |= has_new and any(spare[resource] < 0 for resource in needed)
+        return is_taken
 
 
-def _first_room(releases: Iterable[tuple[float, str, int]], count: int) -> tuple[float, dict[str, int]]:
-    """Return from when on so many tasks fit and how many to put on which node, on as few nodes as possible.
+def choose_room(releases: Iterable[tuple[float, str, int]], count: int, now: float) -> tuple[float, dict[str, int]]:
+    """Return from when on so many tasks fit, and how many on which node; the time is infinite if they never do.
 
-    `releases` are times from which on so many tasks fit on a node. The time is infinite if there is never enough room.
+    `releases` are times from which on so many more tasks fit on a node. Of the moments until `MAX_DELAY` times as late
+    as the first one, it is the one for which the last `count` places before it are idle least until then.
     """
-    total, shadow, fits = 0, math.inf, dict[str, int]()
-    for at, name, fitting in sorted(releases):
-        if at > shadow:
+    ordered = sorted(releases, key=lambda release: (release[0], -release[2], release[1]))
+    places = [(at, name) for at, name, more in ordered for _ in range(more)]
+    if not 0 < count <= len(places):
+        return (now if count <= 0 else math.inf), {}
+    latest = now + MAX_DELAY * (places[count - 1][0] - now)
+    idle = sum(places[count - 1][0] - at for at, _ in places[:count])
+    least, last = idle, count
+    for end in range(count, len(places)):
+        at, before = places[end][0], places[end - 1][0]
+        if at > latest:
             break
-        total += fitting - fits.get(name, 0)
-        fits[name] = fitting
-        if total >= count:
-            shadow = at
-    chosen: dict[str, int] = {}
-    for name in sorted(fits, key=lambda name: (-fits[name], name)):
-        if count > 0:
-            chosen[name] = min(fits[name], count)
-            count -= chosen[name]
-    return shadow, chosen
+        idle += (count - 1) * (at - before) - (before - places[end - count][0])
+        if idle < least:
+            least, last = idle, end + 1
+    return places[last - 1][0], Counter(name for _, name in places[last - count : last])
 
 
 def _missing(job: Job) -> list[tuple[Shape, int]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
+from volcanoio_plugins.scheduling.gangreservation import choose_room
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods, priority_class, queue
 from volcanoio.model.base import Manifest
@@ -72,7 +74,7 @@ def test_a_gang_that_has_not_waited_long_enough_has_no_reservation() -> None:
     assert played(*TWO_CORES, *small(), now=AGED - 60).binds == {"small": "n1"}
 
 
-@pytest.mark.parametrize(("seconds", "binds"), [(60, {"small": "n1"}), (120, {}), (None, {})])
+@pytest.mark.parametrize(("seconds", "binds"), [(99, {"small": "n1"}), (100, {}), (None, {})])
 def test_a_pod_that_ends_before_the_gang_can_start_uses_the_room(seconds: int | None, binds: dict[str, str]) -> None:
     assert played(*TWO_CORES, *small(seconds=seconds)).binds == binds
 
@@ -102,6 +104,70 @@ def test_nodes_that_are_free_first_are_reserved_and_others_stay_open() -> None:
 def test_a_job_of_higher_priority_ignores_the_reservation() -> None:
     urgent = small(priorityClassName="urgent")
     assert played(*TWO_CORES, priority_class("urgent", 10), *urgent).binds == {"small": "n1"}
+
+
+def created(at: str, *objects: Manifest) -> list[Manifest]:
+    """Return objects that were created at a time (hh:mm) of the day before the gang of these tests, or of its day."""
+    day = "2026-01-01" if at < "12:00" else "2025-12-31"
+    for each in objects:
+        each["metadata"]["creationTimestamp"] = f"{day}T{at}:00Z"
+    return list(objects)
+
+
+@pytest.mark.parametrize(("at", "binds"), [("23:00", {"small": "n1"}), ("00:05", {})])
+def test_a_job_that_was_created_before_the_gang_comes_first(at: str, binds: dict[str, str]) -> None:
+    assert played(*TWO_CORES, *created(at, *small())).binds == binds
+
+
+@pytest.mark.parametrize(("at", "binds"), [("23:00", {"more": "n1"}), ("00:05", {})])
+def test_of_a_job_that_runs_only_pods_older_than_the_gang_come_first(at: str, binds: dict[str, str]) -> None:
+    service = created(
+        "22:00", group("service", 1, phase="Running"), pod("one", "service", on="n2", phase="Running", cpu="1")
+    )
+    assert (
+        played(*TWO_CORES, node("n2", cpu="1"), *service, *created(at, pod("more", "service", cpu="1"))).binds == binds
+    )
+
+
+def test_room_is_chosen_again_when_an_earlier_job_takes_it() -> None:
+    two = [old("old-0"), old("old-1"), *(old(name, on="n2", seconds=5000) for name in ("later-0", "later-1"))]
+    ran = played(node("n1", cpu="2"), node("n2", cpu="2"), *two, *gang(2))
+    for each in (*created("23:00", *small()), group("other", 1, phase="Inqueue"), pod("other", "other", cpu="1")):
+        ran.put(each)
+    ran.set_pod("old-0", phase="Succeeded")
+    assert ran.run().binds == {"small": "n1"}
+    ran.set_pod("old-1", phase="Succeeded")
+    assert ran.run().binds == {"small": "n1", "other": "n1"}, "for the gang n2 is reserved now"
+
+
+@pytest.mark.parametrize(("percent", "is_held"), [(2, False), (100, True)])
+def test_after_reservations_that_kept_much_room_idle_there_is_none_for_a_while(percent: int, *, is_held: bool) -> None:
+    conf = CONF.replace("after: 10m", f"after: 10m\n      gang-reservation.maxIdlePercent: {percent}")
+    ran = World(*TWO_CORES, conf=conf, now=AGED, period=60.0).run(2)
+    ran.set_pod("old", phase="Succeeded")
+    assert set(ran.run().binds) == {"big-0", "big-1"}, "half of the cluster was idle for a minute"
+    for name in ("big-0", "big-1"):
+        ran.set_pod(name, phase="Succeeded")
+    again = [old("again", seconds=7000), group("next", 2, phase="Inqueue"), *pods("next", 2, "next", cpu="1"), *small()]
+    for each in again:
+        ran.put(each)
+    assert ("small" in ran.run(2).binds) is not is_held
+
+
+@pytest.mark.parametrize(
+    ("releases", "count", "chosen"),
+    [
+        ([(0, "a", 1), (90, "b", 1), (100, "c", 2)], 2, (100, {"c": 2})),
+        ([(0, "a", 1), (90, "b", 1), (200, "c", 2)], 2, (90, {"a": 1, "b": 1})),
+        ([(10, "a", 1), (20, "b", 1)], 2, (20, {"a": 1, "b": 1})),
+        ([(10, "a", 1)], 2, (math.inf, {})),
+    ],
+    ids=["idle least", "not much later", "no choice", "too little"],
+)
+def test_room_is_chosen(
+    releases: list[tuple[float, str, int]], count: int, chosen: tuple[float, dict[str, int]]
+) -> None:
+    assert choose_room(releases, count, now=0.0) == chosen
 
 
 @pytest.mark.parametrize("more", [{}, {"priorityClassName": "urgent"}])

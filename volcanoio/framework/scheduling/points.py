@@ -461,7 +461,10 @@ class Traits(Protocol):
     """
 
     def trait(self, task: Task, job: Job) -> str:
-        """Return a text that depends on the pod, its PodGroup and its queue only; "" for most tasks."""
+        """Return a text that depends on the pod, its PodGroup and its queue only; "" for most tasks.
+
+        It is called again in each session that tries the job, so it may also depend on what is fixed for a session.
+        """
         ...
 
 
