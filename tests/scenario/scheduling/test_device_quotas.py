@@ -67,6 +67,21 @@ def job(name: str, count: int = 1, *, queue: str = "q", phase: str = "Inqueue", 
         bind_order=["a"],
     ),
     Scenario(
+        name="devices claimed for extended resources count",
+        cluster=[
+            *(limited("q"), device_class("gpu", extendedResourceName="example.com/gpu")),
+            *(
+                each
+                for name in "abc"
+                for each in (
+                    group(name, 1, queue="q", phase="Inqueue", minResources={"cpu": "1", "example.com/gpu": "1"}),
+                    pod(name, name, **{"cpu": "1", "example.com/gpu": "1"}),
+                )
+            ),
+        ],
+        bind_order=["a", "b"],
+    ),
+    Scenario(
         name="a claim of several pods counts once",
         cluster=[
             *(limited("q", **{"deviceclass/gpu": "1"}), claim("c")),

@@ -77,10 +77,11 @@ class PodFold:
         spec, ledger = pod.spec, self._ledger
         if spec.node_name or spec.scheduler_name not in self._single_pod_schedulers.agents:
             return False
-        if spec.scheduling_gates or spec.resource_claims or claim_names(pod) or pod.metadata.uid in ledger.tasks:
+        if spec.scheduling_gates or claim_names(pod) or pod.metadata.uid in ledger.tasks:
             return False
         shape = ledger.shapes.of(pod)
-        return not has_terms(pod, shape) and ledger.columns.resources.keys() >= shape.requests.keys()
+        is_simple = not shape.has_device_claims and not has_terms(pod, shape)
+        return is_simple and ledger.columns.resources.keys() >= shape.requests.keys()
 
     def retry_agent_pod(self, task: TaskInfo) -> None:
         """Have a pending pod tried before all other work once it is due, if it is latency-bound."""
