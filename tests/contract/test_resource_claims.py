@@ -45,6 +45,11 @@ def slice_of(*devices: Obj, **more: Any) -> Obj:
     return {"metadata": {"name": unique("slice")}, "spec": {key: value for key, value in spec.items() if value}}
 
 
+def conditional(*conditions: str) -> Obj:
+    """A device with binding conditions."""
+    return {"name": "g", "bindingConditions": list(conditions), "bindingFailureConditions": ["failed"]}
+
+
 def terms(*expressions: Obj) -> Obj:
     """A node selector of one term."""
     return {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}
@@ -220,6 +225,16 @@ def _cells(cluster: Cluster, path: str) -> list[list[Any]]:
         (slice_of({"name": "g"}, allNodes=True), "spec"),
         (slice_of({"name": "g"}, driver="a b"), "spec.driver"),
         (slice_of({"name": "g", "taints": [{"key": "k"}]}), "spec.devices[0].taints[0].effect"),
+        (
+            slice_of({"name": "g", "taints": [{"key": "k", "effect": "PreferNoSchedule"}]}),
+            "spec.devices[0].taints[0].effect",
+        ),
+        (slice_of({"name": "g", "bindingConditions": ["a"]}), "spec.devices[0].bindingFailureConditions"),
+        (slice_of({"name": "g", "bindingFailureConditions": ["a"]}), "spec.devices[0].bindingConditions"),
+        (slice_of(conditional("a", "b c")), "spec.devices[0].bindingConditions[1]"),
+        (slice_of(conditional("a", "a")), "spec.devices[0].bindingConditions[1]"),
+        (slice_of(conditional(*"abcde")), "spec.devices[0].bindingConditions"),
+        (slice_of(conditional("failed")), "spec.devices[0].bindingFailureConditions[0]"),
         (
             slice_of({"name": "g", "capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}}}),
             "spec.devices[0].capacity[m].requestPolicy",

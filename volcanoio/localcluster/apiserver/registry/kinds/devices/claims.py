@@ -11,6 +11,7 @@ from volcanoio.localcluster.apiserver.apimachinery.objects import Ref
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.registry.kinds.devices.parts import (
     MAX_CONFIG,
+    condition_errors,
     config_errors,
     driver_errors,
     each,
@@ -236,7 +237,7 @@ def _allocation_errors(allocation: Manifest, names: Mapping[str, set[str]]) -> l
     def result_errors(result: Manifest, at: str) -> list[FieldError]:
         found = _name_errors(str(result.get("request") or ""), f"{at}.request", names)
         found += driver_errors(result.get("driver"), f"{at}.driver") + pool_errors(result.get("pool"), f"{at}.pool")
-        found += name_errors(result.get("device"), f"{at}.device")
+        found += name_errors(result.get("device"), f"{at}.device") + condition_errors(result, at)
         share = result.get("shareID")
         return found + (_uid_errors(str(share), f"{at}.shareID") if share is not None else [])
 

@@ -30,6 +30,7 @@ _OPERATORS: Final = ("Equal", "Exists")
 _MAX_DRIVER: Final = 63
 _MAX_IDENTIFIER: Final = 32
 _MAX_POOL: Final = 253
+_MAX_CONDITIONS: Final = 4
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _IDENTIFIER_RULE: Final = (
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
@@ -140,3 +141,33 @@ def toleration_errors(toleration: Manifest, path: str) -> list[FieldError]:
         found.append(invalid(f"{path}.value", value, text))
     effect = toleration.get("effect")
     return found + ([unsupported(f"{path}.effect", effect, EFFECTS)] if effect and effect not in EFFECTS else [])
+
+
+def condition_errors(device: Manifest, path: str) -> list[FieldError]:
+    """Return errors of the binding conditions and binding failure conditions of a device: both are set, or neither."""
+    found: list[FieldError] = []
+    names: dict[str, list[str]] = {}
+    for field in ("bindingConditions", "bindingFailureConditions"):
+        known = device.get(field)
+        conditions = names[field] = [str(one) for one in known] if isinstance(known, list) else []
+        where = f"{path}.{field}"
+        if len(conditions) > _MAX_CONDITIONS:
+            found.append(too_many(where, len(conditions), _MAX_CONDITIONS))
+            continue
+        for at, condition in enumerate(conditions):
+            if text := qualified_rule(condition):
+                found.append(invalid(f"{where}[{at}]", condition, text))
+        found += repeated(conditions, where)
+    conditions, failures = names.values()
+    where = f"{path}.bindingFailureConditions"
+    found += [
+        invalid(f"{where}[{at}]", condition, "bindingFailureConditions must not overlap with bindingConditions")
+        for at, condition in enumerate(failures)
+        if condition in conditions
+    ]
+    if failures and not conditions:
+        rule = "bindingConditions are required to use bindingFailureConditions"
+        found.append(invalid(f"{path}.bindingConditions", None, rule))
+    if conditions and not failures:
+        found.append(invalid(where, None, "bindingFailureConditions are required to use bindingConditions"))
+    return found

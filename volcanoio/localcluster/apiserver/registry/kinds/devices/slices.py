@@ -7,6 +7,7 @@ from typing import Any, Final
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.registry.kinds.devices.parts import (
     EFFECTS,
+    condition_errors,
     driver_errors,
     each,
     pool_errors,
@@ -116,6 +117,7 @@ def _device_errors(device: Manifest, path: str, *, own_nodes: bool) -> list[Fiel
         found += _capacity_errors(amount or {}, f"{path}.capacity[{name}]", is_shared=is_shared)
     found += each(device.get("taints"), f"{path}.taints", _taint_errors, _MAX_TAINTS)
     found += each(device.get("consumesCounters"), f"{path}.consumesCounters", _consumption_errors, _MAX_CONSUMPTIONS)
+    found += condition_errors(device, path)
     if own_nodes:
         return found + _node_errors(device, path, _DEVICE_NODES)
     if any(device.get(field) is not None for field in _DEVICE_NODES):
