@@ -45,6 +45,11 @@ def slice_of(*devices: Obj, **more: Any) -> Obj:
     return {"metadata": {"name": unique("slice")}, "spec": {key: value for key, value in spec.items() if value}}
 
 
+def consuming(*counters: str) -> Obj:
+    """What a device consumes of a counter set."""
+    return {"counterSet": "s", "counters": {name: {"value": "1"} for name in counters}}
+
+
 def conditional(*conditions: str) -> Obj:
     """A device with binding conditions."""
     return {"name": "g", "bindingConditions": list(conditions), "bindingFailureConditions": ["failed"]}
@@ -228,6 +233,16 @@ def _cells(cluster: Cluster, path: str) -> list[list[Any]]:
         (
             slice_of({"name": "g", "taints": [{"key": "k", "effect": "PreferNoSchedule"}]}),
             "spec.devices[0].taints[0].effect",
+        ),
+        (
+            slice_of({"name": "g", "consumesCounters": [consuming("c"), consuming("c")]}),
+            "spec.devices[0].consumesCounters[1]",
+        ),
+        (
+            slice_of(
+                sharedCounters=[{"name": "s", "counters": consuming(*(f"c{at}" for at in range(33)))["counters"]}]
+            ),
+            "spec.sharedCounters[0].counters",
         ),
         (slice_of({"name": "g", "bindingConditions": ["a"]}), "spec.devices[0].bindingFailureConditions"),
         (slice_of({"name": "g", "bindingFailureConditions": ["a"]}), "spec.devices[0].bindingConditions"),

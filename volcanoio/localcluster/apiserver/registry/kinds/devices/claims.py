@@ -114,7 +114,8 @@ def _spec_errors(spec: Manifest, path: str) -> list[FieldError]:
     devices, where = spec.get("devices") or {}, f"{path}.devices"
     names = _request_names(devices)
     found = each(devices.get("requests"), f"{where}.requests", _request_errors, MAX_DEVICES)
-    found += repeated([one.get("name") for one in listed(devices.get("requests"))], f"{where}.requests")
+    if len(requests := listed(devices.get("requests"))) <= MAX_DEVICES:
+        found += repeated([one.get("name") for one in requests], f"{where}.requests")
 
     def constraint_errors(constraint: Manifest, at: str) -> list[FieldError]:
         errors = _reference_errors(constraint.get("requests"), f"{at}.requests", names)

@@ -153,10 +153,9 @@ def condition_errors(device: Manifest, path: str) -> list[FieldError]:
         where = f"{path}.{field}"
         if len(conditions) > _MAX_CONDITIONS:
             found.append(too_many(where, len(conditions), _MAX_CONDITIONS))
-            continue
-        for at, condition in enumerate(conditions):
-            if text := qualified_rule(condition):
-                found.append(invalid(f"{where}[{at}]", condition, text))
+        else:
+            texts = ((f"{where}[{at}]", one, qualified_rule(one)) for at, one in enumerate(conditions))
+            found += [invalid(place, one, text) for place, one, text in texts if text]
         found += repeated(conditions, where)
     conditions, failures = names.values()
     where = f"{path}.bindingFailureConditions"

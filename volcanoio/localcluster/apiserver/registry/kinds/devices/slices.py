@@ -26,6 +26,7 @@ from volcanoio.model.validation.field_errors import (
     invalid,
     required,
     too_long,
+    too_many,
     unsupported,
 )
 from volcanoio.model.validation.placement import node_selector_term_errors
@@ -35,6 +36,7 @@ _DEVICE_NODES: Final = _NODES[:3]
 _MAX_DEVICES, _MAX_ADVANCED = 128, 64
 """Devices of a slice, and of one whose devices have taints or consume counters."""
 _MAX_COUNTER_SETS, _MAX_CONSUMPTIONS, _MAX_TAINTS = 8, 2, 16
+_MAX_COUNTERS: Final = 32
 _MAX_PROPERTIES, _MAX_VALUE = 32, 64
 _ATTRIBUTES: Final = ("bool", "int", "string", "version", "bools", "ints", "strings", "versions")
 
@@ -117,7 +119,8 @@ def _device_errors(device: Manifest, path: str, *, own_nodes: bool) -> list[Fiel
         found += _capacity_errors(amount or {}, f"{path}.capacity[{name}]", is_shared=is_shared)
     found += each(device.get("taints"), f"{path}.taints", _taint_errors, _MAX_TAINTS)
     found += each(device.get("consumesCounters"), f"{path}.consumesCounters", _consumption_errors, _MAX_CONSUMPTIONS)
-    found += condition_errors(device, path)
+    sets = [one.get("counterSet") for one in listed(device.get("consumesCounters"))]
+    found += repeated(sets, f"{path}.consumesCounters") + condition_errors(device, path)
     if own_nodes:
         return found + _node_errors(device, path, _DEVICE_NODES)
     if any(device.get(field) is not None for field in _DEVICE_NODES):
@@ -223,6 +226,8 @@ def _counter_errors(holder: Manifest, path: str) -> list[FieldError]:
     counters = holder.get("counters") or {}
     if not counters:
         return [required(f"{path}.counters")]
+    if len(counters) > _MAX_COUNTERS:
+        return [too_many(f"{path}.counters", len(counters), _MAX_COUNTERS)]
     return [error for name in sorted(counters) for error in name_errors(name, f"{path}.counters")]
 
 
