@@ -60,12 +60,12 @@ def test_tolerations_for_kubelets_eviction_and_daemons(row: Row) -> None:
     for at, taint in enumerate(TAINTS):
         drives_off, keeps_away = taint.effect == "NoExecute", taint.effect != "PreferNoSchedule"
         assert (failed_predicate(pod, "n", {}, (taint,), frozenset()) is None) is (at in wanted or not drives_off)
-        assert (stays_until(pod, [taint], 1.0) is None) is (at in wanted)
+        assert (stays_until(pod.spec.tolerations, [taint], 1.0) is None) is (at in wanted)
         assert fits_node(placement(template), tainted(taint))[0] is (at in wanted or not keeps_away)
 
 
 def test_the_first_toleration_of_a_taint_limits_the_stay() -> None:
     taint = Taint(key="k", effect="NoExecute", time_added="1970-01-01T00:01:00Z")
     minute, ever = (Toleration(key="k", operator="Exists", toleration_seconds=limit) for limit in (60, None))
-    assert stays_until(Pod(spec=PodSpec(tolerations=(ever, minute))), [taint], 70.0) is None
-    assert stays_until(Pod(spec=PodSpec(tolerations=(minute, ever))), [taint], 70.0) == 120.0
+    assert stays_until((ever, minute), [taint], 70.0) is None
+    assert stays_until((minute, ever), [taint], 70.0) == 120.0

@@ -48,6 +48,7 @@ from volcanoio.localcluster.clock import JumpingClock, RunningClock, clock_for, 
 from volcanoio.localcluster.controllers.contract import ClusterController
 from volcanoio.localcluster.controllers.daemonsets import DaemonSetController
 from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
+from volcanoio.localcluster.controllers.devicetainteviction import DeviceTaintEvictionController
 from volcanoio.localcluster.controllers.disruption import BudgetController
 from volcanoio.localcluster.controllers.endpoints.controller import EndpointsController
 from volcanoio.localcluster.controllers.groupprotection import GroupProtectionController
@@ -407,6 +408,7 @@ def all_controllers() -> tuple[ClusterController, ...]:
         EndpointsController(),
         NodeHealthController(),
         TaintEvictionController(),
+        DeviceTaintEvictionController(),
         PodCollector(),
         GroupProtectionController(),
         ClaimMaker(),

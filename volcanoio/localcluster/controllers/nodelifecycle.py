@@ -16,7 +16,7 @@ from volcanoio.framework.objects import Objects
 from volcanoio.framework.reconciler import NO_CHANGES, Plan, ReconcileView, Write
 from volcanoio.localcluster.controllers.contract import ClusterController, patching
 from volcanoio.model.base import ApiObject, Manifest, ObjectReference
-from volcanoio.model.core import Lease, Node, Pod, Taint
+from volcanoio.model.core import Lease, Node, Taint, Toleration
 from volcanoio.model.kinds import LEASE, NODE
 from volcanoio.model.selectors import NO_EXECUTE, NO_SCHEDULE, tolerates
 from volcanoio.model.times import epoch, rfc3339
@@ -76,8 +76,8 @@ def no_execute_taints(node: Node) -> list[Taint]:
     return [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
 
 
-def stays_until(pod: Pod, taints: Sequence[Taint], now: float) -> float | None:
-    """Return until when (epoch seconds) a pod tolerates all taints.
+def stays_until(tolerations: Sequence[Toleration], taints: Sequence[Taint], now: float) -> float | None:
+    """Return until when (epoch seconds) a pod or claim with these tolerations tolerates all taints.
 
     None for ever; `now` or earlier for not at all.
 
@@ -85,7 +85,7 @@ def stays_until(pod: Pod, taints: Sequence[Taint], now: float) -> float | None:
     """
     moments: list[float] = []
     for taint in taints:
-        toleration = next((one for one in pod.spec.tolerations if tolerates(one, taint)), None)
+        toleration = next((one for one in tolerations if tolerates(one, taint)), None)
         if toleration is None:
             return now
         if toleration.toleration_seconds is not None:

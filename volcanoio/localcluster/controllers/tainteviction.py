@@ -78,7 +78,7 @@ class TaintEvictionController(ClusterController):
                 events.append(_event(pod, "Warning", "NodeNotReady", "Node is not ready"))
             if terminating(pod):
                 continue
-            until = stays_until(pod, taints, view.now)
+            until = stays_until(pod.spec.tolerations, taints, view.now)
             if until is None:
                 continue
             if until > view.now:
@@ -86,7 +86,7 @@ class TaintEvictionController(ClusterController):
                 continue
             text = "Taint manager: deleting due to NoExecute taint"
             reasons.append(disrupted(pod, "DeletionByTaintManager", text, view.now))
-            deletions.append(_deletion(pod))
+            deletions.append(deletion(pod))
             text = f"Marking for deletion Pod {pod.metadata.key}"
             events.append(_event(pod, "Normal", "TaintManagerEviction", text))
         stages: list[Stage] = [tuple(writes) for writes in (marks, reasons, deletions) if writes]
@@ -111,5 +111,6 @@ def disrupted(pod: Pod, reason: str, message: str, now: float, **status: str) ->
     return Write(pod_status_patch(pod, {**status, "conditions": [condition]}))
 
 
-def _deletion(pod: Pod) -> Write:
+def deletion(pod: Pod) -> Write:
+    """Return the write that deletes a pod."""
     return Write(Delete.of(POD.resource, pod))
