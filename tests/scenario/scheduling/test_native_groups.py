@@ -500,6 +500,19 @@ def test_a_new_process_counts_a_group_without_pods_as_before() -> None:
     assert after.state.ledger.jobs[native_key("ns", "train")].queue == "default"
 
 
+def test_a_refused_bind_is_an_error_of_the_scheduler() -> None:
+    """The group is not unschedulable: the API server refused what was decided, until it accepts it."""
+    world = World(NODE, native("train", 2), *members("train", 2), conf=CONF)
+    for _ in range(12):
+        world.cycle()
+        world.echo(refuse={"train-1": 403})
+    condition = conditions(world, "train")["PodGroupInitiallyScheduled"]
+    assert (condition.status, condition.reason) == ("False", "SchedulerError")
+    world.run(60)
+    condition = conditions(world, "train")["PodGroupInitiallyScheduled"]
+    assert (condition.status, condition.reason) == ("True", "Scheduled")
+
+
 def test_a_refused_write_of_a_condition_is_repeated() -> None:
     world = World(NODE, native("train", 1), *members("train", 1)).run(1)
     world.cycle()

@@ -27,6 +27,7 @@ from volcanoio.model.workloads import (
     DISRUPTION_TARGET,
     INITIALLY_SCHEDULED,
     QUEUE_PHASE,
+    REASON_ERROR,
     REASON_PREEMPTION,
     REASON_SCHEDULED,
     REASON_UNSCHEDULABLE,
@@ -232,7 +233,8 @@ def _initially_scheduled(job: JobInfo) -> _Values | None:
     newest = job.status.conditions[-1] if job.status.conditions else None
     if newest is None or newest.type != UNSCHEDULABLE:
         return None
-    return "False", REASON_UNSCHEDULABLE, newest.message
+    is_refused = any(task.bind_refusals for task in job.pending.values())
+    return "False", REASON_ERROR if is_refused else REASON_UNSCHEDULABLE, newest.message
 
 
 def _queue_phase(job: JobInfo) -> _Values | None:
