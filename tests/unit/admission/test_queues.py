@@ -10,8 +10,9 @@ import pytest
 
 from tests.unit.admission.objects import QUEUES, SETTINGS, create, delete, queue, update
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject, Manifest, ObjectMeta, OwnerReference
+from volcanoio.model.base import ApiObject, Manifest, ObjectMeta, OwnerReference, StatusCondition
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue
+from volcanoio.model.workloads import QUEUE_PHASE, NativeGroupStatus, NativePodGroup
 
 
 def manifest(name: str = "q", annotations: Manifest | None = None, **spec: Any) -> Manifest:
@@ -270,6 +271,13 @@ def left(name: str, queue: str, phase: str, *, job: str = "", namespace: str = "
     return PodGroup(metadata=meta, spec=PodGroupSpec(queue=queue), status=PodGroupStatus(phase=phase))
 
 
+def native_left(name: str, queue: str, phase: str) -> NativePodGroup:
+    """Return a native group as the scheduler has it in a queue, "" for one of another scheduler."""
+    counted = StatusCondition(type=QUEUE_PHASE, status="True", reason=phase, message=queue)
+    status = NativeGroupStatus(conditions=(counted,) if queue else ())
+    return NativePodGroup(metadata=ObjectMeta(name=name, namespace="ns"), status=status)
+
+
 def test_deleting_a_queue_warns_of_its_remaining_jobs() -> None:
     groups = (
         left("train-1", "q", "Pending", job="train"),
@@ -279,12 +287,15 @@ def test_deleting_a_queue_warns_of_its_remaining_jobs() -> None:
         left("new", "q", ""),
         left("done", "q", "Completed", job="done"),
         left("elsewhere", "default", "Pending"),
+        native_left("native", "q", "Inqueue"),
+        native_left("theirs", "", ""),
     )
     review = delete(kinds.QUEUE, "q", queue("q"), *groups)
     assert review.allowed
     assert review.warnings == (
         (
-            "metadata.name: queue q still has 3 waiting (Job ns/serve, Job ns/train, PodGroup ns/new) and 2 running "
+            "metadata.name: queue q still has 4 waiting (Job ns/serve, Job ns/train, PodGroup ns/new, "
+            "PodGroup.scheduling.k8s.io ns/native) and 2 running "
             "(PodGroup ns/odd, PodGroup team/g); what waits stays pending until a queue of that name exists again"
         ),
     )

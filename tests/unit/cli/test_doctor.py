@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
 from volcanoio import __version__
@@ -18,8 +19,9 @@ from volcanoio.compose.definitions import crd_manifests
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, Forbidden
 from volcanoio.kube.transport import Response
-from volcanoio.model.core import Pod
+from volcanoio.model.core import Pod, SchedulingGroup
 from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.workloads import QUEUE_PHASE, NativePodGroup
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -155,6 +157,31 @@ def test_pods_that_nothing_will_place_are_found() -> None:
     )
     assert _texts(findings.pods([_pod("waits", "volcano", "gang")], [_group("gang")], ["volcano"])) == [
         "ok: schedulers and PodGroups of 1 waiting pod exist"
+    ]
+
+
+def _native(name: str, queue: str = "", phase: str = "Pending") -> NativePodGroup:
+    counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": queue}
+    conditions = [counted] if queue else []
+    return msgspec.convert(
+        {"metadata": {"name": name, "namespace": "ns"}, "status": {"conditions": conditions}}, NativePodGroup
+    )
+
+
+def test_native_groups_are_looked_for_beside_those_of_volcano() -> None:
+    def member(name: str, group: str, scheduler: str = "volcano") -> Pod:
+        made = _pod(name, scheduler)
+        spec = replace(made.spec, scheduling_group=SchedulingGroup(pod_group_name=group))
+        return replace(made, spec=spec)
+
+    groups = [_group("both"), findings.named_group(_native("both")), findings.named_group(_native("own"))]
+    pods = [member("a", "both"), member("b", "own"), member("c", "lost"), member("d", "other", "default-scheduler")]
+    assert _texts(findings.pods(pods, groups, ["volcano"])) == [
+        'error: pod ns/c: spec.schedulingGroup names PodGroup "lost", which does not exist'
+    ]
+    waiting = [findings.named_group(each) for each in (_native("w", "ghost"), _native("r", "ghost", "Running"))]
+    assert _texts(findings.queues([], [*waiting, findings.named_group(_native("theirs"))])) == [
+        'error: queue "ghost" does not exist; PodGroup waiting in it: ns/podgroup.scheduling.k8s.io/w'
     ]
 
 

@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.examples import examples
 from tests.unit.queues.tree import Queues
-from volcanoio.engine.queues.controller import COUNT_FIELDS, PHASE_FIELDS, place_of
+from volcanoio.engine.queues.controller import COUNT_FIELDS, PHASE_FIELDS
+from volcanoio.engine.queues.members import place_of
 from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
 

@@ -22,6 +22,7 @@ from volcanoio.cli.terminal import ExitCode
 from volcanoio.compose.definitions import crd_manifests
 from volcanoio.compose.installation import DEFINITION, DEPLOYMENT, KINDS
 from volcanoio.compose.live.reading import CONFIG_MAP, KEY, configuration_at
+from volcanoio.engine.scheduling.cluster.pod_fields import is_native, job_key
 from volcanoio.engine.scheduling.config.lint import lint
 from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import pluralize
@@ -30,6 +31,7 @@ from volcanoio.kube.errors import ApiError, Forbidden, NotFound, check
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.workloads import NativePodGroup
 from volcanoio.runtime.loading.registry import discover
 
 _EMBEDDED = "+volcanoio"
@@ -205,11 +207,24 @@ class Examination:
             namespace = self.cluster.namespace
             pods = await self.client.list(kinds.POD, namespace)
         groups = [each for each in await self.client.list(kinds.POD_GROUP, namespace) if isinstance(each, PodGroup)]
+        waiting = [each for each in pods if isinstance(each, Pod)]
+        try:
+            groups += await self._native_groups(namespace)
+        except Forbidden:  # whether those of pods exist is unknown
+            waiting = [pod for pod in waiting if not is_native(job_key(pod))]
         queues = [each for each in await self.client.list(kinds.QUEUE) if isinstance(each, Queue)]
         return [
-            *findings.pods([each for each in pods if isinstance(each, Pod)], groups, self.schedulers),
+            *findings.pods(waiting, groups, self.schedulers),
             *findings.queues(queues, groups),
         ]
+
+    async def _native_groups(self, namespace: str) -> list[PodGroup]:
+        """Return native groups as PodGroups with the names of their jobs; none where they are not served."""
+        try:
+            found = await self.client.list(kinds.NATIVE_POD_GROUP, namespace)
+        except NotFound:
+            return []
+        return [findings.named_group(each) for each in found if isinstance(each, NativePodGroup)]
 
 
 def _end(encoded: str, choose: Callable[[Iterable[datetime]], datetime]) -> datetime | None:

@@ -12,13 +12,18 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from volcanoio import __version__
 from volcanoio.compose.definitions import compare
+from volcanoio.engine.scheduling.cluster.native_groups import as_pod_group, status_of
+from volcanoio.engine.scheduling.cluster.pod_fields import group_name_of, is_native, job_key, native_key
 from volcanoio.framework.arguments import few, pluralize
 from volcanoio.model import names
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue, QueueState
+from volcanoio.model.workloads import NativePodGroup
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _ESSENTIAL = ("jobs.batch.volcano.sh", "commands.bus.volcano.sh", "podgroups.scheduling.volcano.sh",
@@ -156,23 +161,33 @@ def certificates(ends: Mapping[str, datetime | None], now: datetime) -> list[Fin
     return found
 
 
+def named_group(native: NativePodGroup) -> PodGroup:
+    """Return Volcano's PodGroup that corresponds to a native group, with the name that its job has."""
+    group, key = as_pod_group(native, native.queue, status_of(native)), native_key("", native.metadata.name)
+    phase = native.phase or PodGroupPhase.RUNNING  # it has no pods of our schedulers: nothing of ours waits
+    metadata = replace(native.metadata, name=key.removeprefix("/"))
+    return replace(group, metadata=metadata, status=replace(group.status, phase=phase))
+
+
 def pods(found: Sequence[Pod], groups: Iterable[PodGroup], schedulers: Collection[str]) -> list[Finding]:
     """Check pods that wait: their scheduler, and their PodGroup. `schedulers` are the names that are served.
 
     A name is also served if a pod with it is on a node: its scheduler is, or was, there.
     """
-    known = {(group.metadata.namespace, group.metadata.name) for group in groups}
+    known = {group.metadata.key for group in groups}
     waiting = [pod for pod in found if not pod.spec.node_name and pod.status.phase not in _ENDED]
     served = {DEFAULT_SCHEDULER, *schedulers, *(pod.spec.scheduler_name for pod in found if pod.spec.node_name)}
     unserved, lost, unaware = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list), list[str]()
     for pod in waiting:
         key, scheduler = pod.metadata.key, pod.spec.scheduler_name or DEFAULT_SCHEDULER
-        group = pod.metadata.annotations.get(names.GROUP_NAME, "")
+        job = job_key(pod)
+        group = job.partition("/")[2]
         if scheduler not in served:
             unserved[scheduler].append(key)
         if group and scheduler == DEFAULT_SCHEDULER:
-            unaware.append(key)
-        elif group and (pod.metadata.namespace, group) not in known:
+            if not is_native(job):
+                unaware.append(key)
+        elif group and job not in known:
             lost[group].append(key)
     results = [
         Finding(
@@ -187,10 +202,11 @@ def pods(found: Sequence[Pod], groups: Iterable[PodGroup], schedulers: Collectio
         Finding(
             Severity.ERROR,
             "groups",
-            f'{_pods(keys)}: annotation {names.GROUP_NAME} names PodGroup "{group}", which does not exist',
-            "create that PodGroup, or correct the annotation",
+            f'{_pods(keys)}: {field} names PodGroup "{group_name_of(f"/{group}")}", which does not exist',
+            f"create that PodGroup, or correct {field}",
         )
         for group, keys in sorted(lost.items())
+        for field in ("spec.schedulingGroup" if is_native(f"/{group}") else f"annotation {names.GROUP_NAME}",)
     ]
     if unaware:
         text = f"{_pods(unaware)}: {names.GROUP_NAME} is set, but {DEFAULT_SCHEDULER} places pods one by one"

@@ -8,7 +8,7 @@ from volcanoio.cli.connection import reporting_api_errors
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row, note
 from volcanoio.compose.live.commands import NoEffectError, RootQueueError, closed_parent, command_queue
-from volcanoio.engine.queues.controller import place_of
+from volcanoio.engine.queues.members import place_of
 from volcanoio.engine.queues.transitions import QueueAction
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import Forbidden, NotFound

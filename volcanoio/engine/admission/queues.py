@@ -10,11 +10,13 @@ from functools import cached_property
 from operator import itemgetter
 
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Findings
+from volcanoio.engine.queues.members import place_of
 from volcanoio.framework.arguments import few, shortened, suggestion
 from volcanoio.model import kinds, names, quantity
-from volcanoio.model.base import Manifest
+from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import ResourceList
-from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue, QueueState
+from volcanoio.model.scheduling import PodGroupPhase, Queue, QueueState
+from volcanoio.model.workloads import NativePodGroup
 
 QUEUE_PATH = "spec.queue"
 _QUOTED = 200
@@ -324,7 +326,7 @@ def check_root(queue: Queue, old: Queue | None, settings: AdmissionSettings, fin
 
 
 def check_deletion(
-    name: str, tree: QueueTree, groups: Iterable[PodGroup], settings: AdmissionSettings, findings: Findings
+    name: str, tree: QueueTree, groups: Iterable[ApiObject], settings: AdmissionSettings, findings: Findings
 ) -> None:
     """Refuse the deletion of root and default, and of queues with children or, if configured, with pods."""
     path = "metadata.name"
@@ -348,12 +350,12 @@ def check_deletion(
         _warn_of_unfinished_groups(name, groups, findings)
 
 
-def _warn_of_unfinished_groups(name: str, groups: Iterable[PodGroup], findings: Findings) -> None:
+def _warn_of_unfinished_groups(name: str, groups: Iterable[ApiObject], findings: Findings) -> None:
     waiting: list[str] = []
     running: list[str] = []
     for group in groups:
-        phase = group.status.phase
-        if group.spec.queue == name and phase != PodGroupPhase.COMPLETED:
+        queue, phase = place_of(group)
+        if queue == name and phase != PodGroupPhase.COMPLETED:
             started = phase in (PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN)
             (running if started else waiting).append(_owner_of(group))
     counted = ((waiting, "waiting"), (running, "running"))
@@ -362,9 +364,11 @@ def _warn_of_unfinished_groups(name: str, groups: Iterable[PodGroup], findings: 
         findings.warn("metadata.name", f"queue {name} still has {' and '.join(left)}", advice)
 
 
-def _owner_of(group: PodGroup) -> str:
-    """Return kind and name by which users know a PodGroup: its Job, or else itself."""
+def _owner_of(group: ApiObject) -> str:
+    """Return kind and name by which users know a PodGroup or native group: its Job, or else itself."""
     meta, owner = group.metadata, group.metadata.controller
+    if isinstance(group, NativePodGroup):
+        return f"{kinds.NATIVE_POD_GROUP} {meta.key}"
     if owner is not None and owner.api_version == kinds.JOB.api_version:
         return f"Job {meta.namespace}/{owner.name}"
     return f"PodGroup {meta.key}"

@@ -164,7 +164,7 @@ def _write_queue(request: ReviewRequest, lookup: AdmissionLookup, settings: Admi
 def _delete_queue(
     request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings, found: Findings
 ) -> None:
-    groups = (group for group in lookup.all(kinds.POD_GROUP) if isinstance(group, PodGroup))
+    groups = (*lookup.all(kinds.POD_GROUP), *lookup.all(kinds.NATIVE_POD_GROUP))
     check_deletion(request.name, QueueTree(_queues(lookup)), groups, settings, found)
 
 
@@ -224,7 +224,11 @@ _READS: Mapping[tuple[str, Operation], tuple[Read, ...]] = {
     (kinds.POD_GROUP.resource, Operation.CREATE): (Read(kinds.QUEUE),),
     (kinds.QUEUE.resource, Operation.CREATE): (Read(kinds.QUEUE),),
     (kinds.QUEUE.resource, Operation.UPDATE): (Read(kinds.QUEUE),),
-    (kinds.QUEUE.resource, Operation.DELETE): (Read(kinds.QUEUE), Read(kinds.POD_GROUP)),
+    (kinds.QUEUE.resource, Operation.DELETE): (
+        Read(kinds.QUEUE),
+        Read(kinds.POD_GROUP),
+        Read(kinds.NATIVE_POD_GROUP),
+    ),
 }
 """Objects that the validation of each kind and operation reads."""
 READ_ANNOTATIONS: Mapping[str, frozenset[str]] = {kinds.POD.resource: REVIEWED_ANNOTATIONS}

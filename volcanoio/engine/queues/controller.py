@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from volcanoio.engine.queues.members import place_of
 from volcanoio.engine.queues.transitions import ROOT_CLOSE_MESSAGE, QueueAction, is_satisfied, next_state
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.backoff import WriteBackoff
@@ -76,20 +77,6 @@ class QueueState(msgspec.Struct, frozen=True):
     def count(self, field: str) -> int:
         """Return how many PodGroups a status field counts."""
         return self.counts.get(field, 0)
-
-
-def place_of(group: object) -> tuple[str, str]:
-    """Return the queue of a PodGroup and its phase there; "" for no queue.
-
-    Those of a native group are in the condition that the scheduler writes: other schedulers have native groups, too.
-    """
-    match group:
-        case PodGroup():
-            return group.spec.queue or names.DEFAULT_QUEUE, group.status.phase
-        case NativePodGroup():
-            return group.queue, group.phase
-        case _:
-            return "", ""
 
 
 def fold(state: QueueState, event: Observed, key: str) -> QueueState:
