@@ -6,6 +6,7 @@ is called a native group, because Volcano's has the same name. PodMetrics (metri
 metrics-server) can be listed but not watched.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -69,7 +70,8 @@ DISRUPTION_TARGET = "DisruptionTarget"
 REASON_SCHEDULED, REASON_UNSCHEDULABLE, REASON_ERROR = "Scheduled", "Unschedulable", "SchedulerError"
 """Reasons of INITIALLY_SCHEDULED: of True, and of False; the last one if a bind was refused."""
 QUEUE_PHASE = "scheduling.volcano.sh/QueuePhase"
-"""Condition type of ours: the reason is the phase of the group as a Volcano PodGroup has it, the message its queue."""
+"""Condition type of ours: the reason is the phase of the group as a Volcano PodGroup has it, the message its place."""
+_PLACE = re.compile(r"queue (\S*), scheduler (\S*)")
 REASON_PREEMPTION = "PreemptionByScheduler"
 """Reason of DISRUPTION_TARGET."""
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
@@ -156,13 +158,23 @@ class NativePodGroup(ApiObject):
 
     @property
     def queue(self) -> str:
-        """The queue to which the scheduler counts it, "" while the scheduler has none of its pods."""
+        """The queue to which one of our schedulers counts it, "" for none: it never had pods of ours."""
+        return self._place[0]
+
+    @property
+    def scheduler(self) -> str:
+        """The name of that scheduler."""
+        return self._place[1]
+
+    @property
+    def _place(self) -> tuple[str, str]:
         found = self.condition(QUEUE_PHASE)
-        return "" if found is None else found.message
+        place = _PLACE.fullmatch(found.message) if found is not None else None
+        return (place[1], place[2]) if place is not None else ("", "")
 
     @property
     def phase(self) -> str:
-        """Its phase as a Volcano PodGroup has it, "" while the scheduler has none of its pods."""
+        """Its phase as a Volcano PodGroup has it, "" if it never had pods of ours."""
         found = self.condition(QUEUE_PHASE)
         return "" if found is None else found.reason
 
@@ -173,6 +185,11 @@ class NativePodGroup(ApiObject):
 
 class Workload(ApiObject):
     """scheduling.k8s.io Workload: templates of native groups. Only its metadata is read."""
+
+
+def place_message(queue: str, scheduler: str) -> str:
+    """Return the message of the condition QUEUE_PHASE."""
+    return f"queue {queue}, scheduler {scheduler}"
 
 
 def named_queue(objects: Iterable[ApiObject]) -> str:

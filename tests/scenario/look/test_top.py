@@ -11,7 +11,7 @@ import pytest
 from tests.scenario.look.world import World, Written, some_jobs, some_queues, world
 from volcanoio.cli.connection import Cluster
 from volcanoio.model import kinds
-from volcanoio.model.workloads import QUEUE_PHASE
+from volcanoio.model.workloads import QUEUE_PHASE, place_message
 
 pytest.importorskip("textual")
 
@@ -162,7 +162,8 @@ async def test_groups_without_a_job_are_those_of_volcano_and_native_ones() -> No
         await w.make(kinds.POD_GROUP, "web", {"spec": {"minMember": 2, "queue": "ml"}}, {"phase": "Running"})
         spec = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
         await w.make(kinds.NATIVE_POD_GROUP, "theirs", dict(spec))
-        counted = [{"type": QUEUE_PHASE, "status": "True", "reason": "Inqueue", "message": "etl"},
+        counted = [{"type": QUEUE_PHASE, "status": "True", "reason": "Inqueue",
+                    "message": place_message("etl", "volcano")},
                    {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable",
                     "message": "no room"}]  # fmt: skip
         now = "2026-01-01T00:00:00Z"

@@ -500,6 +500,25 @@ def test_a_new_process_counts_a_group_without_pods_as_before() -> None:
     assert after.state.ledger.jobs[native_key("ns", "train")].queue == "default"
 
 
+def test_a_group_without_pods_stays_with_the_scheduler_that_had_them() -> None:
+    """Another scheduler of ours neither takes it nor keeps it once the pods are those of the first."""
+    first = World(NODE, native("train", 1), *members("train", 1)).run(3)
+    written = first.objects[kinds.NATIVE_POD_GROUP.resource, "ns/train"]
+    assert isinstance(written, NativePodGroup)
+    assert written.scheduler == "volcano"
+    other = World(state=ClusterState(StateOptions(scheduler_names=frozenset({"other"}))))
+    other.load([written])
+    other.run(2)
+    assert native_key("ns", "train") not in other.state.ledger.jobs
+    for each in members("train", 1, spec={"schedulerName": "other"}):
+        other.put(each)
+    assert native_key("ns", "train") in other.state.ledger.jobs
+    other.remove(kinds.POD, "ns/train-0")
+    other.put(kinds.NATIVE_POD_GROUP.manifest(written))
+    other.run(2)
+    assert conditions(other, "train") == conditions(first, "train")
+
+
 def test_a_refused_bind_is_an_error_of_the_scheduler() -> None:
     """The group is not unschedulable: the API server refused what was decided, until it accepts it."""
     world = World(NODE, native("train", 2), *members("train", 2), conf=CONF)

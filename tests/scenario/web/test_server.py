@@ -21,7 +21,7 @@ from volcanoio.kube.requests import PatchOptions
 from volcanoio.kube.transport import RequestOptions, Response, Transport
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
-from volcanoio.model.workloads import QUEUE_PHASE
+from volcanoio.model.workloads import QUEUE_PHASE, place_message
 from volcanoio.web.app import PageOptions
 from volcanoio.web.viewers import MOST_FEEDS, MOST_VIEWERS, Viewers
 
@@ -74,7 +74,8 @@ async def test_a_native_group_has_a_page_of_its_own() -> None:
         policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
         await api.create(kinds.NATIVE_POD_GROUP, {"metadata": {"name": "same"}, "spec": policy}, namespace="default")
         counted = {
-            "type": QUEUE_PHASE, "status": "True", "reason": "Inqueue", "message": "default",
+            "type": QUEUE_PHASE, "status": "True", "reason": "Inqueue",
+            "message": place_message("default", "volcano"),
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }  # fmt: skip
         status = {"status": {"conditions": [counted]}}

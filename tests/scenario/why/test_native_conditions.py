@@ -9,14 +9,15 @@ from volcanoio.compose.live.conditions import waiting_by_conditions
 from volcanoio.engine.scheduling.diagnosis.answers import Waiting
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
-from volcanoio.model.workloads import INITIALLY_SCHEDULED, QUEUE_PHASE
+from volcanoio.model.workloads import INITIALLY_SCHEDULED, QUEUE_PHASE, place_message
 
 AT = "2026-01-01T00:00:00Z"
 
 
 async def put_group(w: World, name: str, phase: str, scheduled: Manifest) -> None:
     """Create a native group of Workload w, as the scheduler has it in queue ml, and a pod of it."""
-    counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": "ml", "lastTransitionTime": AT}
+    counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": place_message("ml", "volcano"),
+               "lastTransitionTime": AT}  # fmt: skip
     condition = {"type": INITIALLY_SCHEDULED, "lastTransitionTime": AT, **scheduled}
     reference = {"workloadName": "w", "templateName": "t"}
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "workloadRef": reference}

@@ -12,7 +12,7 @@ from tests.unit.admission.objects import QUEUES, SETTINGS, create, delete, queue
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest, ObjectMeta, OwnerReference, StatusCondition
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue
-from volcanoio.model.workloads import QUEUE_PHASE, NativeGroupStatus, NativePodGroup
+from volcanoio.model.workloads import QUEUE_PHASE, NativeGroupStatus, NativePodGroup, place_message
 
 
 def manifest(name: str = "q", annotations: Manifest | None = None, **spec: Any) -> Manifest:
@@ -273,7 +273,7 @@ def left(name: str, queue: str, phase: str, *, job: str = "", namespace: str = "
 
 def native_left(name: str, queue: str, phase: str) -> NativePodGroup:
     """Return a native group as the scheduler has it in a queue, "" for one of another scheduler."""
-    counted = StatusCondition(type=QUEUE_PHASE, status="True", reason=phase, message=queue)
+    counted = StatusCondition(type=QUEUE_PHASE, status="True", reason=phase, message=place_message(queue, "volcano"))
     status = NativeGroupStatus(conditions=(counted,) if queue else ())
     return NativePodGroup(metadata=ObjectMeta(name=name, namespace="ns"), status=status)
 

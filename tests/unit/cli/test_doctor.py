@@ -21,7 +21,7 @@ from volcanoio.kube.errors import ApiError, Forbidden
 from volcanoio.kube.transport import Response
 from volcanoio.model.core import Pod, SchedulingGroup
 from volcanoio.model.scheduling import PodGroup, Queue
-from volcanoio.model.workloads import QUEUE_PHASE, NativePodGroup
+from volcanoio.model.workloads import QUEUE_PHASE, NativePodGroup, place_message
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -161,7 +161,7 @@ def test_pods_that_nothing_will_place_are_found() -> None:
 
 
 def _native(name: str, queue: str = "", phase: str = "Pending") -> NativePodGroup:
-    counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": queue}
+    counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": place_message(queue, "volcano")}
     conditions = [counted] if queue else []
     return msgspec.convert(
         {"metadata": {"name": name, "namespace": "ns"}, "status": {"conditions": conditions}}, NativePodGroup

@@ -10,7 +10,7 @@ from volcanoio.engine.queues.controller import QueueController
 from volcanoio.framework.effects import Delete, Effect, Measure, Measurement, Patch
 from volcanoio.model import kinds
 from volcanoio.model.scheduling import Queue
-from volcanoio.model.workloads import QUEUE_PHASE
+from volcanoio.model.workloads import QUEUE_PHASE, place_message
 
 
 class Queues(World):
@@ -31,7 +31,7 @@ class Queues(World):
     def native_group(self, name: str, queue: str, phase: str = "Running") -> None:
         """Put a native group as the scheduler has it in that queue; "" for one without pods of the scheduler."""
         meta = {"name": name, "namespace": "ns"}
-        counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": queue}
+        counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": place_message(queue, "volcano")}
         self.put(kinds.NATIVE_POD_GROUP, {"metadata": meta, "status": {"conditions": [counted] if queue else []}})
 
     def command(self, name: str, action: str, queue: str, uid: str = "") -> None:

@@ -11,7 +11,7 @@ from volcanoio.engine.overview import JobRow, NodeRow, Overview, QueueRow
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model import kinds, names
 from volcanoio.model.kinds import Kind
-from volcanoio.model.workloads import QUEUE_PHASE
+from volcanoio.model.workloads import QUEUE_PHASE, place_message
 
 
 def seen(kind: Kind, manifest: dict[str, Any], change: Change = Change.CHANGED) -> Observed:
@@ -131,7 +131,7 @@ def test_a_job_is_known_by_its_pod_group_alone() -> None:
 
 
 def native_group(name: str, queue: str, phase: str) -> Any:
-    counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": queue}
+    counted = {"type": QUEUE_PHASE, "status": "True", "reason": phase, "message": place_message(queue, "volcano")}
     waits = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
     return {
         "metadata": {"name": name, "namespace": "ns"},

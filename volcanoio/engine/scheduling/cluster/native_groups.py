@@ -7,7 +7,7 @@ and phase, by which the queue controller counts it.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -34,6 +34,7 @@ from volcanoio.model.workloads import (
     NativePodGroup,
     Workload,
     named_queue,
+    place_message,
 )
 
 NATIVE_RESOURCES = tuple(kind.resource for kind in kinds.NATIVE_GROUPS)
@@ -79,6 +80,13 @@ def status_of(native: NativePodGroup) -> PodGroupStatus:
     return PodGroupStatus(phase=phase, conditions=(waiting,))
 
 
+class SchedulerNames(NamedTuple):
+    """Names of this scheduler, and the queue of groups that name none."""
+
+    schedulers: frozenset[str]
+    default_queue: str
+
+
 class NativeGroups:
     """Folds native groups and their Workloads into jobs.
 
@@ -88,12 +96,12 @@ class NativeGroups:
     def __init__(
         self,
         ledger: Ledger,
-        default_queue: str,
+        names: SchedulerNames,
         priority_of: Callable[[JobInfo], int],
         forget: Callable[[JobInfo], None],
     ) -> None:
         self._ledger = ledger
-        self._default_queue = default_queue
+        self._scheduler_names, self._default_queue = names
         self._priority_of = priority_of
         self._forget = forget
         self._groups: dict[str, NativePodGroup] = {}
@@ -181,10 +189,15 @@ class NativeGroups:
                 del self._keys_by_workload[group.workload_key]
 
     def _update_job(self, key: str) -> bool:
-        """Update the job of a group that has or had pods of ours; return whether that could alter a decision."""
+        """Update the job of a group that is ours; return whether that could alter a decision."""
         job, group = self._ledger.jobs.get(key), self._groups.get(key)
-        if group is None or not (group.queue or (job is not None and (job.members or job.has_group))):
+        if group is None:
             return False
+        if not self._is_ours(group, job):
+            if job is None or not job.has_group:
+                return False
+            self._forget(job)
+            return True
         job = self._ledger.get_or_create_job(key)
         if job.has_group and job.uid != group.metadata.uid:  # deleted and created again
             self._forget(job)
@@ -202,6 +215,14 @@ class NativeGroups:
             self._ledger.set_phase(job, status.phase)
         self._ledger.set_queue(job, self._ledger.get_or_create_queue(job.queue_name(self._default_queue)))
         return True
+
+    def _is_ours(self, group: NativePodGroup, job: JobInfo | None) -> bool:
+        """Return whether a group has pods of ours; without pods, whether the last ones that it had were ours."""
+        if job is not None and job.members:
+            return True
+        if group.scheduler:
+            return group.scheduler in self._scheduler_names
+        return job is not None and job.has_group
 
     def _queue_of(self, group: NativePodGroup, job: JobInfo) -> str:
         """Return the queue that the group names, else its Workload, else the first pod by name that names one."""
@@ -241,7 +262,10 @@ def _queue_phase(job: JobInfo) -> _Values | None:
     """Return the phase and the queue; None while binds are in flight, whose end will change the phase."""
     if job.counts[TaskStatus.BINDING] and job.status.phase == PodGroupPhase.INQUEUE:
         return None
-    return "True", job.status.phase, job.queue
+    native, member = job.native, next(iter(job.members.values()), None)
+    assert native is not None
+    scheduler = native.scheduler if member is None else member.pod.spec.scheduler_name
+    return "True", job.status.phase, place_message(job.queue, scheduler)
 
 
 def disruption_patch(job: JobInfo, message: str, timestamp: str) -> Patch | None:

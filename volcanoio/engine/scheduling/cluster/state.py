@@ -12,7 +12,7 @@ from volcanoio.engine.scheduling.claims.extended_resources import DEVICE_CLASSES
 from volcanoio.engine.scheduling.cluster.attempts import FreedRoom, UnschedulableJobs
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.ledger import Ledger
-from volcanoio.engine.scheduling.cluster.native_groups import NATIVE_RESOURCES, NativeGroups
+from volcanoio.engine.scheduling.cluster.native_groups import NATIVE_RESOURCES, NativeGroups, SchedulerNames
 from volcanoio.engine.scheduling.cluster.nominations import Nominations, Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.pod_fields import is_native, job_key
 from volcanoio.engine.scheduling.cluster.pods import PodFold, SinglePodSchedulers
@@ -187,7 +187,8 @@ class ClusterState:
         self.pods = PodFold(
             self.ledger, self.nominations, self.queue_gates, options.scheduler_names, options.single_pods
         )
-        self.native_groups = NativeGroups(self.ledger, self.default_queue, self._priority_of_job, self._forget_group)
+        names = SchedulerNames(options.scheduler_names, self.default_queue)
+        self.native_groups = NativeGroups(self.ledger, names, self._priority_of_job, self._forget_group)
         self.watches_native_groups = options.native_groups
         self._needed = self._always_needed = options.required_resources
         self._synced: set[str] = set()
