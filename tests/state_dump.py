@@ -140,7 +140,7 @@ def _attempts(attempts: Attempts) -> dict[str, Any]:
         "limited": attempts.is_quota_limited,
         "refusal": attempts.enqueue_refusal,
         "useless": attempts.unschedulable_until
-        and [attempts.unschedulable_until.shape.id, attempts.unschedulable_until.until],
+        and [[shape.id for shape in attempts.unschedulable_until.shapes], attempts.unschedulable_until.until],
         "outcomes": {uid: [status.name, node] for uid, (status, node) in attempts.outcomes.items()},
     }
 

@@ -22,10 +22,12 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.heap import Heap
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
 from volcanoio.framework.scheduling.session import Backlog, Run, Session, Statement
-from volcanoio.framework.scheduling.views import Job, SubJob
+from volcanoio.framework.scheduling.views import Job, SubJob, TaskStatus
 
 SKIPPED_PER_STEP = 8
 """Unschedulable jobs skipped in one step."""
+PLACED_PER_STEP = 32
+"""Tasks placed in one step where a search found their nodes."""
 
 
 class PendingRuns:
@@ -59,6 +61,16 @@ class PendingRuns:
         """Skip all tasks."""
         self._run = len(self.runs)
 
+    @property
+    def runs_by_sub_job(self) -> Mapping[str, list[Run]]:
+        """Its runs, as those of a job without sub-jobs."""
+        return {"": self.runs}
+
+    def drop_placed(self) -> None:
+        """Start again with the tasks that are still pending."""
+        self.runs = pending_of(self.runs)
+        self._run = self._at = 0
+
     def advance(self, count: int) -> None:
         """Move on by `count` tasks of the current run."""
         self._at += count
@@ -67,23 +79,30 @@ class PendingRuns:
             self._at = 0
 
 
+def pending_of(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs without the tasks that are no longer pending."""
+    left = [run._replace(tasks=[task for task in run.tasks if task.status is TaskStatus.PENDING]) for run in runs]
+    return [run for run in left if run.tasks]
+
+
 class PendingSubJobs:
     """The sub-jobs of a job that have tasks to place: first those needed to reach each policy's minimum.
 
     Volcano: organizeJobWorksheet. The needed sub-jobs are determined once; a sort key is computed at every push.
     """
 
-    __slots__ = ("_heap", "_needed", "_session", "runs_by_sub_job")
+    __slots__ = ("_heap", "_needed", "_session", "_sub_jobs", "tasks_by_sub_job")
 
     def __init__(self, session: Session, job: Job) -> None:
         self._session = session
         self._needed = needed_sub_jobs(session, job)
-        self.runs_by_sub_job: dict[str, PendingRuns] = {}
-        """Runs of pending tasks by the sub-job's key."""
+        self.tasks_by_sub_job: dict[str, PendingRuns] = {}
+        """Pending tasks by the sub-job's key."""
         for sub_job in job.sub_jobs:
             if runs := session.runs(job, best_effort=False, sub_job=sub_job):
-                self.runs_by_sub_job[sub_job.key] = PendingRuns(runs)
-        self._heap = self._ordered([sub_job for sub_job in job.sub_jobs if sub_job.key in self.runs_by_sub_job])
+                self.tasks_by_sub_job[sub_job.key] = PendingRuns(runs)
+        self._sub_jobs = [sub_job for sub_job in job.sub_jobs if sub_job.key in self.tasks_by_sub_job]
+        self._heap = self._ordered(self._sub_jobs)
 
     def __bool__(self) -> bool:
         return bool(self._heap)
@@ -94,14 +113,14 @@ class PendingSubJobs:
         while self._heap:
             left.append(self._heap.pop())
         self._heap = self._ordered(left)
-        return left, {key: pending.savepoint() for key, pending in self.runs_by_sub_job.items()}
+        return left, {key: pending.savepoint() for key, pending in self.tasks_by_sub_job.items()}
 
     def rollback(self, savepoint: Any) -> None:
         """Return to what was left earlier."""
         left, positions = savepoint
         self._heap = self._ordered(left)
         for key, position in positions.items():
-            self.runs_by_sub_job[key].rollback(position)
+            self.tasks_by_sub_job[key].rollback(position)
 
     def clear(self) -> None:
         """Skip all sub-jobs."""
@@ -112,14 +131,25 @@ class PendingSubJobs:
         return Heap(lambda one: (one.key not in self._needed, self._session.sub_job_key(one)), sub_jobs)
 
     @property
+    def runs_by_sub_job(self) -> Mapping[str, list[Run]]:
+        """The runs of each sub-job, by its key."""
+        return {key: pending.runs for key, pending in self.tasks_by_sub_job.items()}
+
+    def drop_placed(self) -> None:
+        """Start again with the tasks that are still pending."""
+        for pending in self.tasks_by_sub_job.values():
+            pending.drop_placed()
+        self._heap = self._ordered([sub_job for sub_job in self._sub_jobs if self.tasks_by_sub_job[sub_job.key]])
+
+    @property
     def runs(self) -> list[Run]:
         """All runs of all sub-jobs."""
-        return [run for pending in self.runs_by_sub_job.values() for run in pending.runs]
+        return [run for pending in self.tasks_by_sub_job.values() for run in pending.runs]
 
     def pop(self) -> tuple[SubJob, PendingRuns]:
         """Return the first sub-job and its tasks."""
         sub_job = self._heap.pop()
-        return sub_job, self.runs_by_sub_job[sub_job.key]
+        return sub_job, self.tasks_by_sub_job[sub_job.key]
 
     def push(self, sub_job: SubJob) -> None:
         """Put a sub-job with remaining tasks back."""
@@ -291,6 +321,8 @@ class Allocate:
                 session.begin_attempt(job)
                 number, ready, _ = yield from self._place_all(session, job, pending, statement, best[1])
                 return number, ready
+        if levels and (number := (yield from self._search(session, job, pending, statement, levels))):
+            return number, session.job_ready(job)
         if end is not None:
             pending.rollback(end)
         elif levels:
@@ -300,6 +332,33 @@ class Allocate:
         else:
             pending.clear()
         return 0, False
+
+    def _search(
+        self,
+        session: Session,
+        job: Job,
+        pending: PendingTasks,
+        statement: Statement,
+        levels: Sequence[Sequence[str]],
+    ) -> Generator[None, None, int]:
+        """Place what a gang of different tasks needs where a search finds nodes for it; return the number of tasks."""
+        found = yield from session.domains.search(job, statement, levels, pending.runs_by_sub_job)
+        if not found:
+            return 0
+        mark = statement.savepoint()
+        for number, (task, node) in enumerate(found, 1):
+            run = Run(task.shape, task.role, [task], node)
+            if session.allocatable(job, run.shape, 1) <= 0:
+                break
+            statement.allocate(run, 0, 1, until_ready=False)
+            if not number % PLACED_PER_STEP:
+                yield
+        if session.job_ready(job) or session.job_pipelined(job):
+            pending.drop_placed()
+            return len(found)
+        statement.rollback(mark)
+        session.domains.refuse_found(job)
+        return 0
 
     def _place_all(
         self, session: Session, job: Job, pending: PendingTasks, statement: Statement, within: str

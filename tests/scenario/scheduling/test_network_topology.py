@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, running, scenarios, waiting
+from tests.scenario.scheduling.harness import Scenario, World, group, labelled, node, pod, running, scenarios, waiting
 from tests.scenario.scheduling.networks import hyper_node, racks
+from tests.scenario.scheduling.podrules import terminating
 from tests.scenario.scheduling.preemption_clusters import PRIORITY_CLASSES
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -145,6 +146,93 @@ def test_a_gang_is_placed_within_a_hyper_node(
     ),
 )
 def test_pods_stay_close(scenario: Scenario) -> None:
+    scenario.check()
+
+
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"is": "apart"}}}
+]}}  # fmt: skip
+
+
+def rack(name: str, *cores: int) -> list[Manifest]:
+    """Return a rack of nodes with so many cores."""
+    names = [f"{name}-{at}" for at in range(len(cores))]
+    nodes = [node(one, str(cpu), labels={"kubernetes.io/hostname": one}) for one, cpu in zip(names, cores, strict=True)]
+    return [*nodes, hyper_node(name, 1, *names)]
+
+
+def part(name: str, number: int, cpu: int) -> Manifest:
+    """Return a pod of group a in a part."""
+    return labelled(pod(name, "a", cpu=str(cpu)), part=str(number))
+
+
+def parts(size: int) -> Manifest:
+    """Return the policy by which each part is in one rack."""
+    topology = {"mode": "hard", "highestTierAllowed": 1}
+    return {"name": "part", "matchLabelKeys": ["part"], "subGroupSize": size, "networkTopology": topology}
+
+
+@scenarios(
+    Scenario(
+        name="pods of different sizes: the two small ones leave the large node to the large one",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 3, 5),
+            job("a", 3, hard=1),
+            *[pod(f"a-{cpu}", "a", cpu=str(cpu)) for cpu in (1, 2, 4)],
+        ],
+        binds={"a-1": "r0-0", "a-2": "r0-0", "a-4": "r0-1"},
+    ),
+    Scenario(
+        name="different pods that repel each other, beside one that does not",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 2, 5, 4),
+            job("a", 4, hard=1),
+            pod("a-0", "a", cpu="2"),
+            *[
+                labelled(pod(f"a-{at}", "a", cpu=cpu, spec={"affinity": APART}), **{"is": "apart"})
+                for at, cpu in ((1, "2"), (2, "3"), (3, "3"))
+            ],
+        ],
+        bind_counts={"a": 4},
+    ),
+    Scenario(
+        name="parts of different sizes: the first leaves the large rack to the second",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 3, 4),
+            *rack("r1", 2, 3),
+            hyper_node("s", 2, "r0", "r1"),
+            job("a", 4, hard=2, subGroupPolicy=[parts(2)]),
+            *[part(f"a-{at}", number, cpu) for at, (number, cpu) in enumerate([(0, 2), (0, 3), (1, 2), (1, 3)])],
+        ],
+        bind_counts={"a": 4},
+    ),
+    Scenario(
+        name="with a minimum below the number of pods, those that fit together are taken",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 2, 2),
+            job("a", 3, hard=1, minTaskMember={"x": 1, "y": 1}),
+            pod("a-0", "a", role="x", cpu="2"),
+            *[pod(f"a-{at}", "a", role="y", cpu="2" if at == 1 else "1") for at in (1, 2, 3)],
+        ],
+        bind_counts={"a": 3},
+    ),
+    Scenario(
+        name="room that is being released is used, and the pods wait for it",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 3, 5),
+            terminating(pod("b-0", "", cpu="2", on="r0-0", phase="Running")),
+            job("a", 3, hard=1),
+            *[pod(f"a-{cpu}", "a", cpu=str(cpu)) for cpu in (1, 2, 4)],
+        ],
+        pipelines={"a-2": "r0-0"},
+    ),
+)
+def test_different_pods_are_placed_together(scenario: Scenario) -> None:
     scenario.check()
 
 

@@ -611,6 +611,18 @@ RULES = [
         remedies=["highestTierAllowed 2 instead of 1", "minAvailable 2 instead of 3"],
     ),
     Case(
+        name="a rack may have room for pods of many sizes, but not every assignment was tried",
+        cluster=[
+            *racks(5, cpu="100"),
+            group("g", 11, phase="Inqueue", networkTopology={"mode": "hard", "highestTierAllowed": 1}),
+            *[pod(f"g-{size}", "g", cpu=str(size)) for size in range(34, 45)],
+        ],
+        conf=TOPOLOGY,
+        code="NetworkTopologySearchIncomplete",
+        shows=["In hyperNode r0: 0/5 nodes are unavailable: 5 Insufficient cpu."],
+        remedies=["minAvailable 10 instead of 11"],
+    ),
+    Case(
         name="HyperNodes contain each other",
         cluster=[
             node("n1"),

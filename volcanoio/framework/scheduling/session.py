@@ -344,6 +344,26 @@ class Domains(Protocol):
         """Return those of these HyperNodes that may have room for what the gang still needs, best first."""
         ...
 
+    def search(
+        self,
+        job: Job,
+        statement: Statement,
+        levels: Sequence[Sequence[str]],
+        runs_by_sub_job: Mapping[str, Sequence[Run]],
+    ) -> Generator[None, None, list[tuple[Task, str]] | None]:
+        """Search nodes for what a job still needs in the HyperNodes of these levels; return tasks and nodes.
+
+        For gangs of different tasks with a hard topology, after placing one after the other failed: assignments are
+        tried under a step limit. None where there is none, nothing is to be searched, or the limit was reached, which
+        is recorded on the job. Pending tasks are given by the sub-job's key, "" for a job without sub-jobs. The
+        statement must hold none of the job's tasks, and is unchanged afterwards.
+        """
+        ...
+
+    def refuse_found(self, job: Job) -> None:
+        """Record that the nodes that `search` found cannot be used, for example because the queue has no room."""
+        ...
+
     def roomiest(self, names: Sequence[str], runs: Sequence[Run]) -> str:
         """Return the HyperNode with room for most tasks of these runs."""
         ...

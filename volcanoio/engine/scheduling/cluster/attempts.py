@@ -68,15 +68,28 @@ class FitErrors:
 
 
 class UnschedulableUntil(NamedTuple):
-    """The job is not retried while no room appears for a task of `shape`.
+    """The job is not retried while no room appears for a task of any of these shapes.
 
     `since` is the value of `NodeColumns.freed_count` at which this was found. From `until` (epoch seconds) on the job
     is retried in any case.
     """
 
-    shape: Shape
+    shapes: tuple[Shape, ...]
     since: int
     until: float
+
+
+class FailedSearch(NamedTuple):
+    """A search for places of a gang of different pods that found none.
+
+    It is not repeated for the gang of that signature before `NodeColumns.freed_count` differs from `since`, or before
+    `until` (epoch seconds). `is_incomplete`: not everything was tried.
+    """
+
+    signature: tuple[object, ...]
+    since: int
+    until: float
+    is_incomplete: bool
 
 
 _NO_REASON = Reason()
@@ -88,9 +101,11 @@ class Attempts:
     __slots__ = (
         "enqueue_refusal",
         "failed_roles",
+        "failed_search",
         "fit_errors",
         "is_quota_limited",
         "is_resumed",
+        "is_search_incomplete",
         "outcomes",
         "queue_shortage",
         "reason",
@@ -98,10 +113,12 @@ class Attempts:
     )
 
     def __init__(self) -> None:
+        self.failed_search: FailedSearch | None = None
+        """The last search; it stays when another attempt begins."""
         self.clear()
 
     def clear(self) -> None:
-        """Reset all fields in place.
+        """Reset all other fields in place.
 
         Replacing very many of these objects would trigger a full collection of Python's garbage collector.
         """
@@ -120,6 +137,8 @@ class Attempts:
         self.unschedulable_until: UnschedulableUntil | None = None
         self.is_resumed = False
         """Whether all tasks went to their nominated nodes without a search."""
+        self.is_search_incomplete = False
+        """Whether some assignment of pods to nodes that might fit was not tried."""
 
     @property
     def is_empty(self) -> bool:

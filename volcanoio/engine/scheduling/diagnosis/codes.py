@@ -40,6 +40,7 @@ QUEUE_QUOTA, QUEUE_OVERUSED = "QueueQuota", "QueueOverused"
 NO_NODES, LARGER_THAN_ANY_NODE = "NoNodes", "LargerThanAnyNode"
 INSUFFICIENT, FRAGMENTED, TOO_MANY_PODS = "InsufficientResource", "Fragmented", "TooManyPods"
 NETWORK_TOPOLOGY, INVALID_HYPER_NODES = "NetworkTopology", "InvalidHyperNodes"
+SEARCH_INCOMPLETE = "NetworkTopologySearchIncomplete"
 WAITING_FOR_VICTIMS, BIND_REFUSED, PLUGIN = "WaitingForVictims", "BindRefused", "RefusedByPlugin"
 
 CODES: dict[str, Code] = {
@@ -69,6 +70,11 @@ CODES: dict[str, Code] = {
     FRAGMENTED: Code(Stage.NODES, "enough is free in all, but not on one node"),
     TOO_MANY_PODS: Code(Stage.NODES, "nodes have room, but run as many pods as they may"),
     NETWORK_TOPOLOGY: Code(Stage.NODES, "no HyperNode that its network topology allows has room for its pods"),
+    SEARCH_INCOMPLETE: Code(
+        Stage.NODES,
+        "no HyperNode that its network topology allows was found to have room for its different pods; this was not "
+        "searched exhaustively",
+    ),
     INVALID_HYPER_NODES: Code(Stage.NODES, "the HyperNodes form no tree: one contains itself, or is in two others"),
     "NodeUnschedulable": Code(Stage.NODES, "nodes are cordoned"),
     "NodeNotReady": Code(Stage.NODES, "nodes are not ready, or under pressure"),

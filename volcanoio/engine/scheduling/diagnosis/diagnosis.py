@@ -168,7 +168,7 @@ def sentence(session: CycleSession, job: JobInfo) -> str:
     if stage in (Stage.GROUP, Stage.ENQUEUE):
         return ""
     if code == _NODES_UNAVAILABLE:
-        code = _code_at_nodes(session, job)
+        code = codes.SEARCH_INCOMPLETE if job.attempts.is_search_incomplete else _code_at_nodes(session, job)
         code = _IN_SENTENCES.get(code, code)
     if code not in CODES or code == codes.NOT_TRIED:
         return ""
@@ -236,6 +236,8 @@ def _diagnosis(session: CycleSession, job: JobInfo, position: int, ahead: tuple[
     nearest: tuple[Shortage, ...] = ()
     if code in (_NODES_UNAVAILABLE, codes.QUEUE_QUOTA):
         at_nodes, nodes, nearest = _at_nodes(session, job)
+        if code == _NODES_UNAVAILABLE and job.attempts.is_search_incomplete:
+            at_nodes = codes.SEARCH_INCOMPLETE
         if code == codes.QUEUE_QUOTA and at_nodes != codes.LARGER_THAN_ANY_NODE:
             nodes = nearest = ()  # no node was looked at: the quota alone keeps it out
         else:

@@ -104,6 +104,7 @@ _KINDS: Mapping[str, tuple[RemedyKind, ...]] = {
     codes.FRAGMENTED: (*_MAKE_ROOM, *_SHARES),
     codes.TOO_MANY_PODS: _MAKE_ROOM,
     codes.NETWORK_TOPOLOGY: (RemedyKind.TIER, *_MAKE_ROOM),
+    codes.SEARCH_INCOMPLETE: (RemedyKind.TIER, *_MAKE_ROOM),
     codes.INVALID_HYPER_NODES: (),
     codes.NO_NODES: (),
     "NodeUnschedulable": (RemedyKind.UNCORDON, RemedyKind.MIN_AVAILABLE, RemedyKind.END),

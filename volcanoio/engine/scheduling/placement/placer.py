@@ -447,6 +447,20 @@ class Placer:
         table = self._score_table(shape)
         return fitting_counts(shape, self._columns, table.feasible[: len(self._columns)])
 
+    def passing(self, shape: Shape) -> NDArray[np.bool_]:
+        """Return by row whether a task of a shape passes every filter that is not called per task, whatever is free."""
+        return self._score_table(shape).passes[: len(self._columns)].copy()
+
+    def fitting(self, shape: Shape, *, idle: bool) -> NDArray[np.bool_]:
+        """Return by row whether a task passes every filter and fits the room that will be idle, or with `idle` is."""
+        table = self._score_table(shape)
+        fitting: NDArray[np.bool_] = table.passes[: len(self._columns)] & table.fit_mask(idle=idle)
+        for part in table.plan.live_filters:
+            fitting &= part.allowed(shape, self._columns)
+            if idle and part.allowed_now is not None:
+                fitting &= part.allowed_now(shape, self._columns)
+        return fitting
+
     def candidate_scores(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Return by row whether a task might fit after evictions, and its score now."""
         table, columns, size = self._score_table(task.shape), self._columns, len(self._columns)
@@ -497,6 +511,12 @@ class Placer:
     def filters_ignore_placements(self, shape: Shape) -> bool:
         """Return whether no placement changes a filter's result for any node; updates the shape's table first."""
         return self._score_table(shape).plan.has_static_filters
+
+    def filters_count_devices(self, shape: Shape) -> bool:
+        """Return whether a filter other than those about pods depends on what was placed, such as on devices."""
+        plan = self._score_table(shape).plan
+        about_pods = shape.terms is not None or bool(shape.matched)
+        return bool(plan.usage) or (bool(plan.live_filters) and not about_pods)
 
     def is_time_independent(self, shape: Shape) -> bool:
         """Return whether no filter depends on the time; updates the shape's table first."""

@@ -295,24 +295,28 @@ class CycleSession(SessionContext):
         """Record that placing a job failed, if it is known what must change before another attempt can succeed.
 
         A job with one run waits for free room: its tasks are alike, so if one fitted no node, none fits until room is
-        freed. This holds only if filters do not depend on usage and no room is kept by other statements. If only the
-        queue had no quota left, only the quota is checked again. Other failures are not recorded.
+        freed. So does a gang of different tasks for which a search found no place. This holds only if filters do not
+        depend on usage and no room is kept by other statements. If only the queue had no quota left, only the quota is
+        checked again. Other failures are not recorded.
         """
         attempts = job.attempts
         if len(runs) == 1 and attempts.is_quota_limited and not attempts.fit_errors:
             attempts.queue_shortage = (runs[0].shape, max(self.rules.job_missing(job), 1), self.now)
             return
-        if len(runs) != 1 or not attempts.fit_errors or self.kept_logs:
+        is_certain = len(runs) == 1 or (self.domains.is_search_failed(job) and not attempts.is_quota_limited)
+        if not is_certain or not attempts.fit_errors or self.kept_logs:
             return
-        shape = runs[0].shape
-        if self.state.placer.filters_ignore_placements(shape):
-            covers_all_pending = len(runs[0].tasks) == len(job.pending) and not self.state.reservations.by_job
+        shapes = tuple({run.shape.id: run.shape for run in runs}.values())
+        placer = self.state.placer
+        if all(map(placer.filters_ignore_placements, shapes)):
+            is_all = sum(len(run.tasks) for run in runs) == len(job.pending) and not self.state.reservations.by_job
             # the end of a back-off or reservation, other traits and time also let tasks fit: try again after a period
-            only_room = covers_all_pending and not self.rules.traits and self.state.placer.is_time_independent(shape)
+            only_room = is_all and not self.rules.traits and all(map(placer.is_time_independent, shapes))
             delay = jittered(RETRY_AFTER, job.uid or job.key) if only_room else 0.0
-            self.state.freed_room.watch(shape)
+            for shape in shapes:
+                self.state.freed_room.watch(shape)
             attempts.unschedulable_until = UnschedulableUntil(
-                shape, self.nodes.freed_count, self.now + max(delay, self.period)
+                shapes, self.nodes.freed_count, self.now + max(delay, self.period)
             )
 
     def is_unschedulable(self, job: JobInfo) -> bool:
@@ -335,7 +339,7 @@ class CycleSession(SessionContext):
         if job.key in state.reservations.by_job:
             return False
         is_final = not (state.reservations.by_job or self.kept_logs or self.open_logs)
-        return state.freed_room.last_freed(waits.shape, is_final=is_final) <= waits.since
+        return all(state.freed_room.last_freed(shape, is_final=is_final) <= waits.since for shape in waits.shapes)
 
     def pipeline_nominated(self, job: JobInfo) -> bool:
         """Pipeline all tasks of a job on their nominated nodes; False if the job must be allocated like any other."""

@@ -7,19 +7,28 @@ session.go` (network topology of jobs and sub-jobs) and `pkg/scheduler/actions/a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from volcanoio.engine.scheduling.cluster.attempts import INVALID_HYPER_NODES, Precision, Reason
+from volcanoio.engine.scheduling.cluster.attempts import (
+    INVALID_HYPER_NODES,
+    RETRY_AFTER,
+    FailedSearch,
+    Precision,
+    Reason,
+)
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.placer import Domain
+from volcanoio.engine.scheduling.topology.gang_search import Assignment, GangSearch, PendingPart
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
+from volcanoio.framework.backoff import jittered
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
-from volcanoio.framework.scheduling.session import Run
+from volcanoio.framework.scheduling.session import Run, Statement
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, SubJob, TaskStatus
 
 SOFT = "soft"
@@ -30,13 +39,16 @@ _PLACED = frozenset({*ALLOCATED_STATUSES, TaskStatus.PIPELINED})
 class Domains:
     """Network topology in one session; implements `session.Domains`."""
 
-    def __init__(self, state: ClusterState, rules: Rules) -> None:
+    def __init__(self, state: ClusterState, rules: Rules, now: float) -> None:
         self._state = state
+        self._now = now
         self._rules = rules
         self.tree: HyperNodeTree = state.ledger.hyper_nodes.tree()
         self._domains: dict[str, Domain] = {}
         self._placed_in: dict[tuple[str, bool], str] = {}
         """The result of `placed_in`, by the gang's key and whether it is a sub-job."""
+        self._found: tuple[object, ...] = ()
+        """Signature of the last search that found something."""
 
     def are_known(self, job: JobInfo) -> bool:
         """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits.
@@ -116,6 +128,68 @@ class Domains:
         room = self._room(names, runs)
         return names[int(np.argmax(room))]
 
+    def search(
+        self,
+        job: JobInfo,
+        statement: Statement,
+        levels: Sequence[Sequence[str]],
+        runs_by_sub_job: Mapping[str, Sequence[Run]],
+    ) -> Generator[None, None, Assignment | None]:
+        """Search nodes for what a job still needs in the HyperNodes of these levels; return tasks and nodes."""
+        attempts, runs = job.attempts, [run for some in runs_by_sub_job.values() for run in some]
+        search = self._gang_search(job, runs_by_sub_job)
+        if search is None or search.is_needless:
+            attempts.failed_search = None
+            return None
+        last = attempts.failed_search if self.is_search_failed(job) else None
+        if last is None or last.signature != search.signature:
+            names = _largest(self.tree, [name for level in levels for name in self.promising(job, level, runs)])
+            if (found := (yield from search.run(statement, names))) is not None:
+                self._found = search.signature
+                return found
+            last = self._record_failure(job, search.signature, is_incomplete=search.is_incomplete)
+        attempts.is_search_incomplete = last.is_incomplete
+        return None
+
+    def refuse_found(self, job: JobInfo) -> None:
+        """Record that the nodes that `search` found last, for this job, cannot be used."""
+        self._record_failure(job, self._found, is_incomplete=True)
+        job.attempts.is_search_incomplete = True
+
+    def _record_failure(self, job: JobInfo, signature: tuple[object, ...], *, is_incomplete: bool) -> FailedSearch:
+        until = self._now + jittered(RETRY_AFTER, job.uid or job.key)
+        freed_count = self._state.ledger.columns.freed_count
+        job.attempts.failed_search = FailedSearch(signature, freed_count, until, is_incomplete)
+        return job.attempts.failed_search
+
+    def is_search_failed(self, job: JobInfo) -> bool:
+        """Return whether a search for the job found nothing, and no room was freed since then."""
+        last = job.attempts.failed_search
+        return last is not None and last.since == self._state.ledger.columns.freed_count and self._now < last.until
+
+    def _gang_search(self, job: JobInfo, runs_by_sub_job: Mapping[str, Sequence[Run]]) -> GangSearch | None:
+        """Return a search for a job that must stay within less than the cluster, or has such sub-jobs, else None."""
+        if not self._rules.divides_cluster or self._rules.job_ready(job):
+            return None
+        everywhere = self.tree.tier(CLUSTER)
+        gangs: list[JobInfo | SubJobInfo] = [job, *job.sub_jobs]
+        limits = [self.highest_tier(gang) for gang in gangs]
+        if not any(limit is not None and limit < everywhere for limit in limits):
+            return None
+        sub_jobs = {sub_job.key: sub_job for sub_job in job.sub_jobs}
+
+        def largest(sub_job: SubJobInfo | None, within: str) -> Sequence[str]:
+            if sub_job is None:
+                return [within]
+            levels = self.levels(sub_job, within, evicting=False)
+            return _largest(self.tree, [name for level in levels for name in level])
+
+        parts = [
+            PendingPart(sub_jobs.get(key), runs, partial(largest, sub_jobs.get(key)))
+            for key, runs in runs_by_sub_job.items()
+        ]
+        return GangSearch(self._state, self._rules, self.tree, job, parts)
+
     def score(self, gang: JobInfo | SubJobInfo, name: str) -> float:
         """Return the sum of the plugins' scores of one HyperNode for a gang."""
         return self._rules.hyper_node_scores(gang, [name]).item(0)
@@ -171,3 +245,16 @@ class Domains:
         limit, common = self.highest_tier(gang), self.tree.lowest_common(self.placed_in(gang), nodes)
         is_allowed = limit is None or self.tree.tier(common) <= limit
         return nodes if is_allowed and self.tree.is_within(nodes, within) else ""
+
+
+def _largest(tree: HyperNodeTree, names: Sequence[str]) -> list[str]:
+    """Return those of these HyperNodes that are inside no other one of them, in the same order."""
+    chosen = dict.fromkeys(names)
+    found = []
+    for name in chosen:
+        around = tree.parent(name)
+        while around and around not in chosen:
+            around = tree.parent(around)
+        if not around:
+            found.append(name)
+    return found

@@ -1,0 +1,234 @@
+"""Nodes for the search: as amounts of free room, or, where pods depend on each other, as the session itself.
+
+`RoomBoard` counts alike nodes together and changes nothing in the session. `SessionBoard` places each pod in a
+statement and asks all filters: about fifty times as slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.cluster.loads import Quantity
+from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
+from volcanoio.framework.scheduling.session import Run, Statement
+from volcanoio.framework.scheduling.views import Shape, Task
+
+Rows: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Room(NamedTuple):
+    """Alike nodes: those in the same places, for the same shapes of pods (as bits), with as much free."""
+
+    cell: int
+    shapes: int
+    free: tuple[int, ...]
+
+
+class NodeRooms:
+    """The nodes of some places by what they offer to a gang.
+
+    `shapes` are the shapes of the gang's pods with their number, and `masks` the nodes that each may run on, whatever
+    is free. Amounts above what the gang requests in all count as that, so that more nodes are alike.
+    """
+
+    def __init__(
+        self,
+        columns: NodeColumns,
+        rows_by_place: Mapping[str, Rows],
+        shapes: Sequence[tuple[Shape, int]],
+        masks: Sequence[Mask],
+    ) -> None:
+        self._columns = columns
+        self._resources = sorted({name for shape, _ in shapes for name, amount in shape.requests.items() if amount})
+        self.requests = [tuple([shape.requests.get(name, 0) for name in self._resources]) for shape, _ in shapes]
+        total = [sum(shape.requests.get(name, 0) * count for shape, count in shapes) for name in self._resources]
+        self._total = np.array(total, np.int64).reshape(-1, 1)
+        size = len(columns)
+        self._bits = np.zeros(size, np.int64)
+        """The shapes that may run on each row, as bits."""
+        for at, mask in enumerate(masks):
+            self._bits |= mask.astype(np.int64) << at
+        self._cells = np.zeros(size, np.int64)
+        """A number for the combination of places that each row is in."""
+        for rows in rows_by_place.values():
+            self._cells *= 2
+            self._cells[rows] += 1
+            self._cells = np.unique(self._cells, return_inverse=True)[1]
+        self.cells = {name: sorted(set(self._cells[rows].tolist())) for name, rows in rows_by_place.items()}
+        """The cells of each place."""
+        inside = np.unique(np.concatenate([*rows_by_place.values(), np.zeros(0, np.intp)]))
+        self._rows: Rows = inside[self._bits[inside] > 0]
+
+    def are_enough(self, rows_by_room: Mapping[Room, Sequence[int]]) -> bool:
+        """Return whether these nodes have enough free in all for every pod."""
+        free = np.zeros_like(self._total[:, 0])
+        for room, rows in rows_by_room.items():
+            free += np.array(room.free, np.int64) * len(rows)
+        return bool((free >= self._total[:, 0]).all())
+
+    def by_room(self, *, idle: bool) -> dict[Room, list[int]]:
+        """Return the rows of alike nodes on which some pod fits, by the room that will be idle, or with `idle` is."""
+        block, rows = self._columns.block, self._rows
+        index = np.array([self._columns.resource(name) for name in self._resources], np.intp)
+        free = block[Quantity.FUTURE][index][:, rows]
+        if idle:
+            free = np.minimum(free, block[Quantity.IDLE][index][:, rows])
+        free = np.minimum(free, self._total)
+        fits = np.zeros(len(rows), np.bool_)
+        for wanted in self.requests:
+            fits |= (free >= np.array(wanted, np.int64).reshape(-1, 1)).all(axis=0)
+        free, rows = free[:, fits], rows[fits]
+        found: dict[Room, list[int]] = {}
+        for cell, shapes, amounts, row in zip(
+            self._cells[rows].tolist(), self._bits[rows].tolist(), free.T.tolist(), rows.tolist(), strict=True
+        ):
+            found.setdefault(Room(cell, shapes, tuple(amounts)), []).append(row)
+        return found
+
+
+class RoomBoard:
+    """Only amounts decide: implements `search.Board`. An option is a `Room`."""
+
+    def __init__(self, rooms: NodeRooms, shape_of: Sequence[int], *, idle: bool) -> None:
+        """Begin with the room that will be idle, or with `idle` is; `shape_of` is the index of each kind's shape."""
+        self._rows = rows = rooms.by_room(idle=idle)
+        self.can_hold_all = rooms.are_enough(rows)
+        self._shape_of = shape_of
+        self._requests = [rooms.requests[at] for at in shape_of]
+        self._cells = rooms.cells
+        self._counts: dict[int, dict[Room, int]] = {}
+        """Number of alike nodes, by cell."""
+        for room, found in rows.items():
+            self._counts.setdefault(room.cell, {})[room] = len(found)
+        cells_of = [cell for cells in rooms.cells.values() for cell in cells]
+        self._is_flat = len(cells_of) == len(set(cells_of))
+        """Whether no two places have a node in common."""
+        self._changes: dict[Room, int] = {}
+        """By how much the number of alike nodes differs from the one at the start."""
+        self._placed: list[tuple[int, Room]] = []
+        """Kind and node of each pod, in order."""
+
+    def options(self, kind: int, place: str) -> Iterable[Room]:
+        """Return where a pod fits, those with the least free first."""
+        wanted, bit = self._requests[kind], 1 << self._shape_of[kind]
+        found = [
+            room
+            for cell in self._cells[place]
+            for room, count in self._counts.get(cell, {}).items()
+            if count and room.shapes & bit and all(a >= r for a, r in zip(room.free, wanted, strict=True))
+        ]
+        found.sort(key=lambda room: (room.free, room.shapes, room.cell))
+        return found
+
+    def put(self, kind: int, option: Room) -> None:
+        """Put a pod on one of these nodes."""
+        self._placed.append((kind, option))
+        self._move(option, self._after(kind, option))
+
+    def undo(self) -> None:
+        """Undo the last placement."""
+        kind, option = self._placed.pop()
+        self._move(self._after(kind, option), option)
+
+    def state(self) -> Hashable:
+        """Return what has changed since the start."""
+        return frozenset(self._changes.items())
+
+    def content(self, place: str) -> Hashable:
+        """Return the nodes of a place without their names; the place itself where places overlap."""
+        if not self._is_flat:
+            return place
+        return frozenset(
+            (room.shapes, room.free, count)
+            for cell in self._cells[place]
+            for room, count in self._counts.get(cell, {}).items()
+            if count
+        )
+
+    def chosen_rows(self) -> list[tuple[int, int]]:
+        """Return kind and row of each pod."""
+        rows = {room: list(found) for room, found in self._rows.items()}
+        chosen = []
+        for kind, room in self._placed:
+            row = rows[room].pop()
+            rows.setdefault(self._after(kind, room), []).append(row)
+            chosen.append((kind, row))
+        return chosen
+
+    def _after(self, kind: int, room: Room) -> Room:
+        return room._replace(free=tuple([a - r for a, r in zip(room.free, self._requests[kind], strict=True)]))
+
+    def _move(self, before: Room, after: Room) -> None:
+        counts = self._counts[before.cell]
+        counts[before] -= 1
+        counts[after] = counts.get(after, 0) + 1
+        for room, change in ((before, -1), (after, 1)):
+            if changed := self._changes.pop(room, 0) + change:
+                self._changes[room] = changed
+
+
+class SessionBoard:
+    """Pods are placed in a statement: implements `search.Board`. An option is a row."""
+
+    can_hold_all = True
+
+    def __init__(
+        self,
+        statement: Statement,
+        columns: NodeColumns,
+        tasks: Sequence[Sequence[Task]],
+        rows_by_place: Mapping[str, Rows],
+        fitting: Callable[[Shape], Mask],
+    ) -> None:
+        self._statement = statement
+        self._columns = columns
+        self._tasks = tasks
+        self._rows_by_place = rows_by_place
+        self._fitting = fitting
+        self._marks: list[Any] = []
+        self._used = [0] * len(tasks)
+        self._placed: list[tuple[int, int]] = []
+        """Kind and row of each pod, in order."""
+
+    def options(self, kind: int, place: str) -> Iterable[int]:
+        """Return where a pod passes all filters and fits now, those with the least free cpu first."""
+        rows = self._rows_by_place[place]
+        fitting = rows[self._fitting(self._tasks[kind][0].shape)[rows]]
+        order = np.lexsort((self._columns.hashes[fitting], self._columns.future_idle("cpu")[fitting]))
+        found: list[int] = fitting[order].tolist()
+        return found
+
+    def put(self, kind: int, option: int) -> None:
+        """Place a pod on a node that fits it."""
+        task = self._tasks[kind][self._used[kind]]
+        self._marks.append(self._statement.savepoint())
+        run = Run(task.shape, task.role, [task], self._columns.names[option])
+        self._statement.allocate(run, 0, 1, until_ready=False)
+        self._used[kind] += 1
+        self._placed.append((kind, option))
+
+    def undo(self) -> None:
+        """Undo the last placement."""
+        kind, _ = self._placed.pop()
+        self._used[kind] -= 1
+        self._statement.rollback(self._marks.pop())
+
+    def state(self) -> Hashable:
+        """Return which kinds are on which nodes."""
+        counts: dict[tuple[int, int], int] = {}
+        for one in self._placed:
+            counts[one] = counts.get(one, 0) + 1
+        return frozenset(counts.items())
+
+    def chosen_rows(self) -> list[tuple[int, int]]:
+        """Return kind and row of each pod."""
+        return list(self._placed)
+
+    def content(self, place: str) -> Hashable:
+        """Return the place itself: filters may distinguish its nodes from others."""
+        return place

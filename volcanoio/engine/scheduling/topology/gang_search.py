@@ -1,0 +1,192 @@
+"""Search for a place for a gang of different pods where placing one after the other, each on the best node, failed.
+
+For alike pods placing one after the other is exact, as long as they do not depend on each other: nothing is searched.
+What was searched without success is not searched again before room is freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.loads import Quantity
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
+from volcanoio.engine.scheduling.config.plugin_rules import Rules
+from volcanoio.engine.scheduling.topology.boards import NodeRooms, RoomBoard, SessionBoard
+from volcanoio.engine.scheduling.topology.search import Gang, Kind, Part, Search
+from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
+from volcanoio.framework.scheduling.podterms import TermRole
+from volcanoio.framework.scheduling.session import Run, Statement
+from volcanoio.framework.scheduling.views import Shape, Task, TaskStatus
+
+MAX_STEPS = 250
+"""Placements undone at most in one HyperNode."""
+MAX_TOTAL_STEPS = 2000
+"""Placements undone at most for one gang."""
+MAX_SHAPES = 62
+"""Number of different pods of a gang up to which it is searched: one bit of an integer for each."""
+
+Assignment: TypeAlias = list[tuple[Task, str]]
+"""Tasks and their nodes."""
+
+
+class PendingPart(NamedTuple):
+    """Runs of pending tasks of a job, or of one of its sub-jobs, and the HyperNodes they may be placed in."""
+
+    sub_job: SubJobInfo | None
+    runs: Sequence[Run]
+    places: Callable[[str], Sequence[str]]
+    """Returns the largest ones inside a HyperNode."""
+
+
+class GangSearch:
+    """One search for a job that is not ready and has nothing placed in the statement."""
+
+    def __init__(
+        self, state: ClusterState, rules: Rules, tree: HyperNodeTree, job: JobInfo, parts: Sequence[PendingPart]
+    ) -> None:
+        self._state = state
+        self._rules = rules
+        self._tree = tree
+        self._job = job
+        self._totals = state.ledger.columns.totals(Quantity.ALLOCATABLE)
+        self._parts = sorted(parts, key=lambda part: self._share_of(part.runs), reverse=True)
+        self._tasks: list[list[Task]] = []
+        """The tasks of each kind: larger parts first, and larger pods of a part."""
+        self._kinds: list[Kind] = []
+        for at, part in enumerate(self._parts):
+            alike: dict[tuple[int, str], list[Task]] = {}
+            for run in part.runs:
+                tasks = [task for task in run.tasks if task.status is TaskStatus.PENDING]
+                alike.setdefault((run.shape.id, run.role), []).extend(tasks)
+            for tasks in sorted(filter(None, alike.values()), key=self._order):
+                self._tasks.append(tasks)
+                self._kinds.append(Kind(at, tasks[0].role, len(tasks)))
+        self._shapes = list({tasks[0].shape.id: tasks[0].shape for tasks in self._tasks}.values())
+        self._is_static = all(map(state.placer.filters_ignore_placements, self._shapes))
+        self.is_incomplete = False
+        """Whether some assignment that might fit was not tried."""
+
+    @property
+    def is_needless(self) -> bool:
+        """Whether placing one pod after the other finds a place whenever there is one.
+
+        A sub-job is placed when its own minimum is reached, where the job may need more of it.
+        """
+        if len(self._kinds) != 1 or self._parts[0].sub_job is not None:
+            return not self._kinds
+        return not _follows_others(self._shapes[0])
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """Return what identifies the gang: the result of a search is valid for the same one only."""
+        job = self._job
+        pods = [(tasks[0].shape.id, kind) for tasks, kind in zip(self._tasks, self._kinds, strict=True)]
+        topologies = [job.network_topology, *[sub_job.network_topology for sub_job in job.sub_jobs]]
+        return (*pods, self._rules.job_missing(job), *topologies)
+
+    def run(self, statement: Statement, names: Sequence[str]) -> Generator[None, None, Assignment | None]:
+        """Search in these HyperNodes, one after the other; where nothing is found, `is_incomplete` is valid then."""
+        total = 0
+        for name in names:
+            gang = self._gang(name)
+            for idle in (True, False):
+                if not idle and not self._has_releasing(name):
+                    break
+                if total >= MAX_TOTAL_STEPS or len(self._shapes) > MAX_SHAPES:
+                    self.is_incomplete = True
+                    return None
+                search, found = yield from self._search(gang, statement, idle=idle)
+                if found is not None:
+                    return found
+                total += search.steps
+                self.is_incomplete |= search.is_incomplete or self._has_other_choices
+            yield
+        return None
+
+    @property
+    def _has_other_choices(self) -> bool:
+        """Whether a choice beside the nodes decides what fits: the order of different pods, or devices on a node."""
+        placer = self._state.placer
+        return any(
+            (len(self._kinds) > 1 and _follows_others(shape)) or placer.filters_count_devices(shape)
+            for shape in self._shapes
+        )
+
+    def _search(
+        self, gang: Gang, statement: Statement, *, idle: bool
+    ) -> Generator[None, None, tuple[Search, Assignment | None]]:
+        """Search in one HyperNode; return the search, and where each task goes if that was found."""
+        columns = self._state.ledger.columns
+        rows = {place: self._tree.rows(place) for part in gang.parts for place in part.places}
+        mark = statement.savepoint()
+        board: RoomBoard | SessionBoard
+        if self._is_static:
+            board = self._room_board(rows, idle=idle)
+        else:
+            fitting = partial(self._state.placer.fitting, idle=idle)
+            board = SessionBoard(statement, columns, self._tasks, rows, fitting)
+        search = Search(gang, board, MAX_STEPS)
+        found = yield from search.run()
+        chosen = board.chosen_rows() if found else []
+        statement.rollback(mark)
+        if not found:
+            return search, None
+        left = [iter(tasks) for tasks in self._tasks]
+        return search, [(next(left[kind]), columns.names[row]) for kind, row in chosen]
+
+    def _room_board(self, rows: Mapping[str, NDArray[np.intp]], *, idle: bool) -> RoomBoard:
+        """Return the nodes by what is free, or will be; `rows` are those of each place."""
+        index = {shape.id: at for at, shape in enumerate(self._shapes)}
+        shape_of = [index[tasks[0].shape.id] for tasks in self._tasks]
+        counts = [0] * len(index)
+        for at, kind in zip(shape_of, self._kinds, strict=True):
+            counts[at] += kind.number
+        masks = [self._state.placer.passing(shape) for shape in self._shapes]
+        shapes = list(zip(self._shapes, counts, strict=True))
+        return RoomBoard(NodeRooms(self._state.ledger.columns, rows, shapes, masks), shape_of, idle=idle)
+
+    def _gang(self, name: str) -> Gang:
+        """Return what is to be placed in a HyperNode."""
+        job, rules = self._job, self._rules
+        parts = []
+        for part in self._parts:
+            sub_job = part.sub_job
+            least = rules.job_missing(job) if sub_job is None else rules.sub_job_missing(sub_job)
+            parts.append(Part(part.places(name), least, "" if sub_job is None else sub_job.group))
+        roles: Mapping[str, int] = {}
+        if 0 < job.role_minimum_total <= job.min_available:
+            roles = {role: least - job.role_count(role) for role, least in job.role_minimums.items()}
+        groups = dict(job.sub_job_minimums)
+        for sub_job in job.sub_jobs:
+            if sub_job.group in groups and rules.sub_job_ready(sub_job):
+                groups[sub_job.group] -= 1
+        return Gang(self._kinds, parts, rules.job_missing(job), roles, groups)
+
+    def _has_releasing(self, name: str) -> bool:
+        """Return whether any node of a HyperNode will have more free than now."""
+        block, rows = self._state.ledger.columns.block, self._tree.rows(name)
+        return bool(block[Quantity.RELEASING][:, rows].any())
+
+    def _order(self, tasks: Sequence[Task]) -> tuple[bool, float]:
+        """Return the sort key of a kind: pods that others may have to precede come last, then larger ones first."""
+        return _follows_others(tasks[0].shape), -self._share(tasks)
+
+    def _share(self, tasks: Sequence[Task]) -> float:
+        """Return the largest share of the cluster that one of these alike tasks requests."""
+        requests = tasks[0].shape.requests if tasks else {}
+        return max([amount / max(self._totals.get(name, 0), 1) for name, amount in requests.items()], default=0.0)
+
+    def _share_of(self, runs: Sequence[Run]) -> float:
+        return sum(len(run.tasks) * self._share(run.tasks) for run in runs)
+
+
+def _follows_others(shape: Shape) -> bool:
+    """Return whether what fits depends on pods that were placed before: required affinity, or topology spread."""
+    return shape.terms is not None and bool(shape.terms.spread or shape.terms.of(TermRole.REQUIRED_AFFINITY))
