@@ -52,9 +52,28 @@ def must_stay_together(session: Session, job: Job) -> bool:
 
 
 def pipeline_all(
+    session: Session, statement: Statement, job: Job, runs: Sequence[Run], within: str
+) -> Generator[None, None, bool]:
+    """Pipeline all tasks of runs in a HyperNode, on idle room first; return whether all fit, also into the quota.
+
+    Where one after the other fails for different tasks of a gang that must stay together, nodes are searched for them.
+    """
+    mark = statement.savepoint()
+    if (yield from _pipeline_in_order(session, statement, job, runs, within)):
+        return True
+    if job.sub_jobs or len({run.shape.id for run in runs}) == 1:
+        return False
+    statement.rollback(mark)
+    found = yield from session.domains.search(job, statement, [[within]], {"": runs})
+    if not found or len(found) < sum(len(run.tasks) for run in runs):
+        return False
+    single = [Run(task.shape, task.role, [task], node) for task, node in found]
+    return (yield from _pipeline_in_order(session, statement, job, single, within))
+
+
+def _pipeline_in_order(
     session: Session, statement: Statement, job: Job, runs: Iterable[Run], within: str
 ) -> Generator[None, None, bool]:
-    """Pipeline all tasks of runs in a HyperNode, on idle room first; return whether all fit, also into the quota."""
     for run in runs:
         number = 0
         while number < len(run.tasks):

@@ -303,6 +303,16 @@ def test_gangpreempt_evicts_within_one_rack() -> None:
     assert racks_of(world) == {"r0": 2}
 
 
+def test_gangpreempt_makes_room_for_pods_of_different_sizes() -> None:
+    low = [group("b", 1, phase="Running", priorityClassName="low"), pod("b", "b", cpu="2", on="r0-0", phase="Running")]
+    gang = [pod(f"a-{cpu}", "a", cpu=str(cpu)) for cpu in (1, 2, 4)]
+    high = job("a", 3, hard=1, priorityClassName="high")
+    world = World(*PRIORITY_CLASSES, *rack("r0", 3, 5), *low, high, *gang, conf=EVICT).run(2)
+    assert world.evictions == ["b"]
+    world.remove_terminating_pods()
+    assert world.run(2).binds == {"a-1": "r0-0", "a-2": "r0-0", "a-4": "r0-1"}
+
+
 def _gang(name: str, rack: str) -> list[Manifest]:
     members = [pod(f"{name}-{at}", name, cpu="1", on=f"{rack}-{at}", phase="Running") for at in range(2)]
     return [group(name, 1, phase="Running", priorityClassName="low"), *members]

@@ -7,7 +7,7 @@ work may run; it is registered under the entry point group `volcanoio.actions`. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.heap import PriorityQueue
@@ -171,8 +171,8 @@ class Victims(Protocol):
         """Return the candidates that no plugin protects from being evicted for a job, and whose budgets permit it."""
         ...
 
-    def fit_elsewhere(self, tasks: Sequence[Task], hyper_node: str) -> bool:
-        """Return whether all these evicted tasks fit on nodes outside a HyperNode, beside everything that is placed.
+    def fit_elsewhere(self, tasks: Sequence[Task], hyper_nodes: Collection[str]) -> bool:
+        """Return whether all these evicted tasks fit on nodes outside HyperNodes, beside everything that is placed.
 
         False if the nodes for one of them depend on other pods, on ports or on volumes: that is not simulated.
         """
@@ -355,8 +355,8 @@ class Domains(Protocol):
 
         For gangs of different tasks with a hard topology, after placing one after the other failed: assignments are
         tried under a step limit. None where there is none, nothing is to be searched, or the limit was reached, which
-        is recorded on the job. Pending tasks are given by the sub-job's key, "" for a job without sub-jobs. The
-        statement must hold none of the job's tasks, and is unchanged afterwards.
+        is recorded on the job, unless the statement has evictions. Pending tasks are given by the sub-job's key, ""
+        for a job without sub-jobs. The statement must hold none of the job's tasks, and is unchanged afterwards.
         """
         ...
 

@@ -315,14 +315,17 @@ class Victims:
         permitted = self._rules.permitted([task for task in candidates if task.uid in allowed])
         return cast("list[TaskInfo]", list(permitted))
 
-    def fit_elsewhere(self, tasks: Sequence[TaskInfo], hyper_node: str) -> bool:
-        """Return whether all these evicted tasks fit on nodes outside a HyperNode, beside everything that is placed.
+    def fit_elsewhere(self, tasks: Sequence[TaskInfo], hyper_nodes: Collection[str]) -> bool:
+        """Return whether all these evicted tasks fit on nodes outside HyperNodes, beside everything that is placed.
 
         The largest first, each on the node where it leaves least room.
         """
-        columns, domain = self._columns, self._session.domains.domain(hyper_node)
-        if domain is None or any(_depends_on_others(task.shape) for task in tasks):
+        columns = self._columns
+        if any(_depends_on_others(task.shape) for task in tasks):
             return False
+        outside = np.ones(len(columns), np.bool_)
+        for name in hyper_nodes:
+            outside[self._session.hyper_nodes.rows(name)] = False
         free = columns.block[Quantity.FUTURE][:, : len(columns)].copy()
         total: list[int] = np.maximum(columns.block[Quantity.ALLOCATABLE][:, : len(columns)].sum(axis=1), 1).tolist()
 
@@ -332,7 +335,7 @@ class Victims:
         for task in sorted(tasks, key=size, reverse=True):
             requests = [(columns.resource(name), amount) for name, amount in task.shape.requests.items()]
             mask, _ = self._placer.candidate_scores(task)
-            mask &= ~domain.rows
+            mask &= outside
             for at, amount in requests:
                 mask &= free[at] >= amount
             if not mask.any():

@@ -139,8 +139,11 @@ class Domains:
         attempts, runs = job.attempts, [run for some in runs_by_sub_job.values() for run in some]
         search = self._gang_search(job, runs_by_sub_job)
         if search is None or search.is_needless:
-            attempts.failed_search = None
+            if not statement.evicted:
+                attempts.failed_search = None
             return None
+        if statement.evicted:  # a dry run: what was found, or not, is not what allocate finds
+            return (yield from search.run(statement, [name for level in levels for name in level]))
         last = attempts.failed_search if self.is_search_failed(job) else None
         if last is None or last.signature != search.signature:
             names = _largest(self.tree, [name for level in levels for name in self.promising(job, level, runs)])
