@@ -3,6 +3,7 @@
 Source: Volcano pkg/scheduler/plugins/network-topology-aware.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -333,10 +334,11 @@ def _least_requests(gang: Job | SubJob) -> Mapping[str, int]:
 
 def _pending_requests(gang: Job | SubJob) -> dict[str, int]:
     """Return the summed requests of a gang's pending tasks."""
+    pending = [task.shape for task in gang.tasks if task.status is TaskStatus.PENDING]
+    shapes = {shape.id: shape for shape in pending}
     requests: dict[str, int] = {}
-    for task in gang.tasks:
-        if task.status is TaskStatus.PENDING:
-            add(requests, task.shape.requests)
+    for key, count in Counter([shape.id for shape in pending]).items():
+        add(requests, shapes[key].requests, count)
     return requests
 
 

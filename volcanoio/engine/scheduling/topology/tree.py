@@ -114,15 +114,13 @@ class HyperNodeTree:
 
         Nodes that the session does not have are in the root only.
         """
-        common: frozenset[int] | None = None
-        root = frozenset({len(self.names) - 1})
-        for node in set(nodes):
-            row = self._rows_by_name.get(node)
-            around = root if row is None else self.around(row)
-            common = around if common is None else common & around
-            if len(common) == 1:
-                break
-        return "" if common is None else self.names[min(common)]
+        row_of, around = self._rows_by_name.get, self._around.get
+        distinct: set[frozenset[int]] = set()
+        for node in set(nodes):  # many are in the same HyperNodes
+            if (row := row_of(node)) is None:
+                return CLUSTER
+            distinct.add(around(row) or self.around(row))
+        return self.names[min(frozenset.intersection(*distinct))] if distinct else ""
 
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each HyperNode the sum over its nodes of one value per node (by row)."""
