@@ -17,7 +17,7 @@ from tests.scenario.scheduling.device_objects import (
     resource_slice,
     templated,
 )
-from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, scenarios
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, queue, scenarios
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
@@ -130,6 +130,24 @@ def test_devices_count_until_the_claim_is_seen() -> None:
     world.set_pod("a", node="n1", phase="Running")
     for manifest in (group("b", 1), asking("b", "b")):
         world.put(manifest)
+    world.cycle()
+    world.cycle()
+    assert world.binds == {"a": "n1"}
+
+
+def test_a_claim_counts_in_its_queue_before_it_is_seen() -> None:
+    queues = """
+  - name: capacity
+    arguments: {capacity.DynamicResourceAllocationEnable: true}
+"""
+    limited = queue("q", capability={"deviceclass/gpu": "1"})
+    world = World(node("n1"), CLASS, limited, resource_slice("s", gpus(2), on="n1"), conf=ENABLED + queues)
+    for name in ("a", "b"):
+        world.put(group(name, 1, queue="q", phase="Inqueue"))
+    world.put(asking("a", "a"))
+    world.cycle()
+    world.set_pod("a", node="n1", phase="Running")
+    world.put(asking("b", "b"))
     world.cycle()
     world.cycle()
     assert world.binds == {"a": "n1"}

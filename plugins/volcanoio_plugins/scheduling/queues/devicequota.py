@@ -34,11 +34,15 @@ def class_of(name: str) -> str:
 
 
 class _Claims(NamedTuple):
-    """The claims of a job: those of its allocated tasks, and those of each pending task."""
+    """The claims of a job: those of its allocated tasks, and those of each pending task.
+
+    `unmade` has the content of those for extended resources that are not seen yet.
+    """
 
     allocated: frozenset[str]
     allocated_tasks: int
     pending: tuple[tuple[str, ...], ...]
+    unmade: Mapping[str, bytes]
 
 
 class DeviceQuota:
@@ -58,6 +62,8 @@ class DeviceQuota:
         """Claims by queue, as the session closes."""
         self._amounts: dict[str, tuple[ResourceClaim, Amounts]] = {}
         self._by_content: dict[bytes, Amounts] = {}
+        self._unmade: dict[str, bytes] = {}
+        """The content of claims for extended resources that are not seen yet."""
 
     def open(self, session: SessionView, table: Callable[[str], Table], above: Mapping[str, Iterable[str]]) -> None:
         """Count the claims of allocated tasks; `above` are the ancestors of each queue."""
@@ -173,7 +179,7 @@ class DeviceQuota:
         for job in self._session.changed_jobs(self):
             self._read(jobs.get(job.key) or job, exists=job.key in jobs)
         for key in [key for key in self._jobs if key not in jobs]:
-            del self._jobs[key]
+            self._forget(key)
         found: dict[str, set[str]] = {}
         for key, claims in self._jobs.items():
             if claims.allocated:
@@ -182,23 +188,39 @@ class DeviceQuota:
 
     def _read(self, job: Job, *, exists: bool) -> None:
         """Read the claims of a job that changed."""
+        self._forget(job.key)
         tasks = [task for task in job.tasks if task.shape.has_device_claims] if exists else []
         if not tasks:
-            self._jobs.pop(job.key, None)
             return
         allocated = [task for task in tasks if task.status in ALLOCATED_STATUSES]
         pending = sorted(
             (task for task in tasks if task.status is TaskStatus.PENDING), key=lambda task: (task.created, task.name)
         )
+        unmade: dict[str, bytes] = {}
         self._jobs[job.key] = _Claims(
-            frozenset(self._keys_of(allocated)),
+            frozenset(self._keys_of(allocated, unmade)),
             job.count(*ALLOCATED_STATUSES),
-            tuple(tuple(self._keys_of((task,))) for task in pending),
+            tuple(tuple(self._keys_of((task,), unmade)) for task in pending),
+            unmade,
         )
+        self._unmade.update(unmade)
 
-    def _keys_of(self, tasks: Iterable[Task]) -> list[str]:
-        claims = self._session.device_claims.claims
-        return [key for task in tasks for key, _ in claims(task) if key]
+    def _forget(self, key: str) -> None:
+        """Forget the claims of a job."""
+        if (claims := self._jobs.pop(key, None)) is not None:
+            for each in claims.unmade:
+                self._unmade.pop(each, None)
+
+    def _keys_of(self, tasks: Iterable[Task], unmade: dict[str, bytes]) -> list[str]:
+        """Return the claims of tasks; the content of those that are not made is added to `unmade`."""
+        keys: list[str] = []
+        for task in tasks:
+            for key, claim in self._session.device_claims.claims(task):
+                if key:
+                    keys.append(key)
+                if claim.is_extended:
+                    unmade[key] = claim.devices
+        return keys
 
     def _sum(self, keys: Iterable[str]) -> Amounts:
         result: Amounts = {}
@@ -209,7 +231,7 @@ class DeviceQuota:
     def _of(self, key: str) -> Amounts:
         """Return what a claim counts as."""
         if not isinstance(claim := self._session.objects(CLAIMS).get(key), ResourceClaim):
-            return {}
+            return {} if (devices := self._unmade.get(key)) is None else self._asked(devices)
         known = self._amounts.get(key)
         if known is None or known[0] is not claim:
             if len(self._amounts) > 2 * len(self._session.objects(CLAIMS)) + 64:
