@@ -30,6 +30,7 @@ from volcanoio.model.core import (
     Pod,
     PodSpec,
     PodStatus,
+    PriorityClass,
     ResourceList,
     ResourceRequirements,
 )
@@ -46,6 +47,9 @@ PROMPT = 60.0
 """Seconds within which a job runs for which others were evicted; else these evictions were useless."""
 TICK, TICKS = 10.0, 500
 """While jobs wait there is a cycle in every so many seconds, or so many between the first and the last arrival."""
+
+
+_URGENT = PriorityClass(metadata=ObjectMeta(name="urgent"), value=1000)
 
 
 @dataclass(slots=True)
@@ -70,20 +74,38 @@ class Played:
 
 
 class Evictions(NamedTuple):
-    """Pods that were evicted: all, those for a job that did not run soon, and those of a job evicted before."""
+    """Evictions of pods: all, and those for a job that did not run soon; and how often a job was evicted again."""
 
     all: int
     useless: int
     repeated: int
 
 
+def count_evictions(records: Sequence[EvictionRecord], played: Sequence[Played]) -> Evictions:
+    """Count the evictions of runs of jobs."""
+    useless, repeated = 0, 0
+    seen: dict[str, set[float]] = {}
+    for record in records:
+        starts = played[_number(record.by)].starts if record.by else ()
+        useless += not any(record.at <= FIRST + start <= record.at + PROMPT for start in starts)
+        times = seen.setdefault(record.job, set())
+        repeated += bool(times) and record.at not in times
+        times.add(record.at)
+    return Evictions(len(records), useless, repeated)
+
+
 class GangCluster(Offline):
     """Plays jobs to their end; `played` has what became of each."""
 
-    def __init__(self, gpus: int, jobs: Sequence[GangJob], profile: Profile, *, queues: bool) -> None:
-        """`queues`: each of four teams has a queue; else all jobs are in one. Jobs are dealt to the teams in turn."""
+    def __init__(
+        self, gpus: int, jobs: Sequence[GangJob], profile: Profile, *, queues: bool = False, urgent: bool = False
+    ) -> None:
+        """Jobs are dealt to four teams in turn.
+
+        `queues`: each team has a queue; else all jobs are in one. `urgent`: the first team has a higher priority.
+        """
         super().__init__(ClusterState(), profile, now=FIRST, period=0.0, seed=1)
-        self._queues = queues
+        self._queues, self._urgent = queues, urgent
         self.gpus = gpus
         self.played = [Played(job, number % TEAMS) for number, job in enumerate(jobs)]
         self._events: list[tuple[float, int, str, int, str]] = []
@@ -91,7 +113,8 @@ class GangCluster(Offline):
         self._waiting = 0
         self._records: list[EvictionRecord] = []
         queues_used = [f"team-{team}" for team in range(TEAMS)] if queues else []
-        self.load([*map(_queue, ["default", *queues_used]), *(_node(at) for at in range(gpus // GPUS_PER_NODE))])
+        nodes = [_node(at) for at in range(gpus // GPUS_PER_NODE)]
+        self.load([*map(_queue, ["default", *queues_used]), *nodes, *([_URGENT] if urgent else [])])
         for number, job in enumerate(jobs):
             self._push(FIRST + job.arrival, "arrive", number)
 
@@ -119,17 +142,7 @@ class GangCluster(Offline):
 
     def evictions(self) -> Evictions:
         """Count the evictions."""
-        useless, repeated = 0, 0
-        seen: set[tuple[str, float]] = set()
-        for record in self._records:
-            profits = self.played[_number(record.by)] if record.by else None
-            ran = profits is not None and any(
-                record.at <= FIRST + start <= record.at + PROMPT for start in profits.starts
-            )
-            useless += not ran
-            repeated += (record.job, record.at) not in seen and any(job == record.job for job, _ in seen)
-            seen.add((record.job, record.at))
-        return Evictions(len(self._records), useless, repeated)
+        return count_evictions(self._records, self.played)
 
     def _push(self, at: float, what: str, number: int, key: str = "") -> None:
         self._number += 1
@@ -225,10 +238,14 @@ class GangCluster(Offline):
         job = self.played[number].job
         spec = PodGroupSpec(
             min_member=job.gpus,
+            priority_class_name=_URGENT.metadata.name if self._is_urgent(number) else "",
             queue=self._namespace(number) if self._queues else "default",
             min_resources={"cpu": str(job.gpus), GPU: str(job.gpus)},
         )
         return PodGroup(metadata=self._meta(number, f"job-{number}"), spec=spec)
+
+    def _is_urgent(self, number: int) -> bool:
+        return self._urgent and not self.played[number].team
 
     def _create(self, number: int) -> None:
         """Create the pods of a job; each declares how long it may run."""
@@ -238,6 +255,7 @@ class GangCluster(Offline):
         spec = PodSpec(
             scheduler_name=names.SCHEDULER_NAME,
             containers=containers,
+            priority=_URGENT.value if self._is_urgent(number) else 0,
             active_deadline_seconds=math.ceil(played.job.duration),
         )
         for index in range(played.job.gpus):

@@ -7,26 +7,44 @@ all jobs that are there / GPUs of the cluster) while it is there, at least 1.
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bench.quality.gang_cluster import GangCluster, Played
-from bench.quality.job_mixes import CLUSTERS, mixes
+from bench.quality.job_mixes import mixes
 from volcanoio.engine.scheduling.config.configuration import parse
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.framework import entrypoints
 from volcanoio.runtime.loading.registry import discover
 
-SHIPPED = Path(__file__).parents[2] / "config" / "scheduler"
-MIXES = tuple(CLUSTERS)
+
+class Configuration(NamedTuple):
+    """The text of a configuration, and the jobs for which it is: of one queue or of four, some of higher priority."""
+
+    text: str
+    has_queues: bool = False
+    has_urgent: bool = False
+
+
+class Run(NamedTuple):
+    """What a row of the results measures."""
+
+    directory: Path
+    mix: str
+    gpus: int
+    configuration: str
+
+
+def _shipped(name: str) -> str:
+    path = Path(__file__).parents[2] / "config" / "scheduler" / f"{name}.conf"
+    return path.read_text(encoding="utf-8")
+
+
 FIFO = "fifo"
-PLAYED = ("volcano-scheduler", "multi-tenant", "reclaim", "gang-reservation")
-"""The shipped configurations that order or evict gangs differently."""
 _FIFO_TEXT = """
 actions: "enqueue, allocate"
 tiers:
@@ -34,16 +52,26 @@ tiers:
   - name: gang
   - name: predicates
 """
-QUEUED = "reclaim"
-"""The configuration for several queues: each of four teams has one. Elsewhere teams only have namespaces."""
+_DEFAULT, _RECLAIM = _shipped("volcano-scheduler"), _shipped("reclaim")
+PLAYED: Mapping[str, Configuration] = {
+    FIFO: Configuration(_FIFO_TEXT),
+    "volcano-scheduler": Configuration(_DEFAULT),
+    "multi-tenant": Configuration(_shipped("multi-tenant")),
+    "gang-reservation": Configuration(_shipped("gang-reservation")),
+    "reclaim": Configuration(_RECLAIM, has_queues=True),
+    "gangreclaim": Configuration(_RECLAIM.replace("backfill, reclaim", "backfill, gangreclaim"), has_queues=True),
+    "urgent-gangpreempt": Configuration(
+        _DEFAULT.replace("enqueue, allocate, backfill", "allocate, backfill, gangpreempt"), has_urgent=True
+    ),
+}
+"""The shipped configurations that order or evict gangs differently, and two with an action that evicts whole gangs.
+
+With queues, each of four teams has one of equal weight; else teams only have namespaces. With urgent jobs, those of one
+team have a higher priority; that is played without enqueue, which admits no job that exceeds what is free.
+"""
 UNFAIR = 1.05
 LARGE = 0.25
 """Part of the cluster's GPUs from which on a gang is large."""
-
-
-def configurations() -> dict[str, str]:
-    """Return the text of each configuration by name."""
-    return {FIFO: _FIFO_TEXT} | {path.stem: path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.conf"))}
 
 
 def key(row: Mapping[str, Any]) -> tuple[str, int, str]:
@@ -51,22 +79,33 @@ def key(row: Mapping[str, Any]) -> tuple[str, int, str]:
     return row["mix"], row["gpus"], row["configuration"]
 
 
-def repeated(row: Mapping[str, Any], directory: Path) -> Namespace:
-    """Return the arguments that measure a row again."""
-    return Namespace(directory=directory, mixes=[row["mix"]], gpus=[row["gpus"]], configurations=[row["configuration"]])
+def runs(given: Namespace) -> list[Run]:
+    """Return the rows to measure."""
+    return [
+        Run(given.directory, mix, gpus, configuration)
+        for mix in given.mixes
+        for gpus in given.gpus
+        for configuration in given.configurations
+    ]
 
 
-def measure(given: Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the row of each mix, cluster and configuration."""
-    made, texts = mixes(given.directory), configurations()
-    for mix in given.mixes:
-        for gpus in given.gpus or CLUSTERS[mix]:
-            jobs = made[mix](gpus)
-            for name in given.configurations:
-                started = time.perf_counter()
-                cluster = GangCluster(gpus, jobs, profile(texts[name]), queues=name == QUEUED)
-                cluster.play()
-                yield row(mix, name, cluster, time.perf_counter() - started)
+def repeated(row: Mapping[str, Any], directory: Path) -> Run:
+    """Return the run that measures a row again."""
+    return Run(directory, *key(row))
+
+
+def comparable(row: Mapping[str, Any], run: Run) -> dict[str, Any]:  # noqa: ARG001 - it has no seeds
+    """Return a committed row."""
+    return dict(row)
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Return the row of a mix, cluster and configuration."""
+    played = PLAYED[run.configuration]
+    jobs = mixes(run.directory)[run.mix](run.gpus)
+    cluster = GangCluster(run.gpus, jobs, profile(played.text), queues=played.has_queues, urgent=played.has_urgent)
+    cluster.play()
+    return row(run.mix, run.configuration, cluster)
 
 
 def profile(text: str) -> Profile:
@@ -76,7 +115,7 @@ def profile(text: str) -> Profile:
     return Profile.build(parse(text, actions=actions, plugins=plugins), plugins, actions)
 
 
-def row(mix: str, configuration: str, cluster: GangCluster, seconds: float) -> dict[str, Any]:
+def row(mix: str, configuration: str, cluster: GangCluster) -> dict[str, Any]:
     """Return the figures of a run."""
     played, evictions = cluster.played, cluster.evictions()
     times = np.array([_completion(one) for one in played])
@@ -101,7 +140,6 @@ def row(mix: str, configuration: str, cluster: GangCluster, seconds: float) -> d
         "useless_evictions": evictions.useless,
         "repeated_evictions": evictions.repeated,
         "lost_gpu_seconds": round(sum(one.lost * one.job.gpus for one in played)),
-        "seconds": round(seconds, 1),
     }
 
 

@@ -177,6 +177,45 @@ class GpuPacking(Yardstick):
         return scores
 
 
+class GpuClustering(Yardstick):
+    """Prefers nodes whose pods are all of the same size class, then those with one like it, idle nodes, and any others.
+
+    Classes are a share of a card, and each number of whole cards. Within them, nodes with the least GPU left are first.
+    """
+
+    name = "gpu-clustering"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        super().__init__(arguments)
+        self._version = -1
+        self._classes = np.zeros((0, MAX_GPU // WHOLE + 1), np.bool_)
+        """By row, whether the node has a pod of each class: the number of whole cards, 0 for a share of one."""
+
+    def points(self, cpu: int, cards: int, share: int, idle: NDArray[np.int64], free: NDArray[np.int64]) -> Scores:  # noqa: ARG002
+        """Return points from 0 to 100."""
+        if not cards:
+            return np.zeros(len(free))
+        self._update_classes(len(free))
+        has = self._classes[:, cards if share == WHOLE else 0]
+        number = self._classes.sum(1)
+        base = np.where(has, np.where(number == 1, 75, 50), np.where(number == 0, 25, 0))
+        scores: Scores = base + 25 * (MAX_GPU - np.maximum(free, 0).sum(1)) / MAX_GPU
+        return scores
+
+    def _update_classes(self, size: int) -> None:
+        """Read the pods of nodes that changed."""
+        session = self._session
+        if len(self._classes) != size:
+            self._version, self._classes = -1, np.zeros((size, self._classes.shape[1]), np.bool_)
+        for row in set(session.changed_rows(self._version)):
+            self._classes[row] = False
+            for task in session.tasks_on(session.nodes.names[row]):
+                if (demand := demand_of_shape(task.shape)).cards:
+                    is_whole = self._cards.memory[row] == demand.memory or not demand.memory
+                    self._classes[row, demand.cards if is_whole else 0] = True
+        self._version = session.nodes_version
+
+
 class Random:
     """Scores all nodes alike: one of them is chosen by the seed of the cycle."""
 

@@ -19,13 +19,10 @@ class GangJob(NamedTuple):
 
 
 STREAM = "stream"
-CLUSTERS: Mapping[str, tuple[int, ...]] = {
-    "shockwave-120": (32, 108),
-    "msr-0e4a51": (108,),
-    "msr-11cb48": (108,),
-    STREAM: (32, 108),
-}
-"""The mixes, and the clusters (GPUs) on which they are played."""
+TABLES = ("shockwave-120", "msr-0e4a51", "msr-11cb48")
+MIXES = (*TABLES, STREAM)
+CLUSTERS = (32, 108)
+"""The clusters (GPUs) on which the mixes are played."""
 SMALL_SECONDS, LOAD, STREAM_HOURS = 600.0, 1.05, 6
 BIG_EVERY, BIG_SECONDS, BIG_PART = 7200.0, 1800.0, 0.5
 """A gang of half of the cluster's GPUs every two hours."""
@@ -57,9 +54,7 @@ def stream(gpus: int, seed: int = 0) -> list[GangJob]:
 
 def mixes(directory: Path) -> Mapping[str, Callable[[int], list[GangJob]]]:
     """Return how each mix is made for a cluster of so many GPUs."""
-    tables: dict[str, Callable[[int], list[GangJob]]] = {
-        name: partial(_table, directory, name) for name in CLUSTERS if name != STREAM
-    }
+    tables: dict[str, Callable[[int], list[GangJob]]] = {name: partial(_table, directory, name) for name in TABLES}
     return {**tables, STREAM: stream}
 
 

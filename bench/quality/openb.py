@@ -7,9 +7,8 @@ fits nowhere is removed. All decisions are the engine's: a session with the acti
 from __future__ import annotations
 
 import statistics
-import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,8 @@ from volcanoio_plugins.scheduling.fragmentation.measure import Room, fragmentati
 from volcanoio_plugins.scheduling.gang import Gang
 from volcanoio_plugins.scheduling.predicates import Predicates
 
-from bench.quality.gpu_policies import BestFit, DotProduct, GpuCards, GpuPacking, Random, RandomCards
+from bench.quality import derived_traces
+from bench.quality.gpu_policies import BestFit, DotProduct, GpuCards, GpuClustering, GpuPacking, Random, RandomCards
 from bench.quality.openb_trace import (
     ARRIVED,
     MODEL,
@@ -29,8 +29,6 @@ from bench.quality.openb_trace import (
     GpuNode,
     GpuPod,
     draw,
-    read_nodes,
-    read_pods,
     typical_pods,
 )
 from volcanoio.engine.scheduling.cluster.state import ClusterState
@@ -67,6 +65,8 @@ from volcanoio.runtime.loading.registry import discover
 NAMESPACE = "openb"
 FIRST = 1_767_225_600.0
 """2026-01-01T00:00:00Z."""
+CHECKED_SEEDS = 2
+"""Seeds of each row that are measured again to find decisions that got worse."""
 CARD_MEMORY = 1000
 """MiB of a card: the trace has thousandths of cards."""
 BATCH = 64
@@ -88,6 +88,7 @@ _POLICY = "fragmentation-aware.policy"
 POLICIES = {
     "random": Policy(Random, RandomCards),
     "dot-product": Policy(DotProduct),
+    "gpu-clustering": Policy(GpuClustering),
     "gpu-packing": Policy(GpuPacking),
     "best-fit": Policy(BestFit),
     "fgd": Policy(FragmentationAware, arguments={_POLICY: "fgd"}, gets_typical_pods=True),
@@ -117,6 +118,11 @@ class GpuCluster:
         self._offline = _Uninspected(ClusterState(), _profile(policy, listed), now=FIRST, period=0.0, seed=seed)
         self._offline.load([new_queue("default"), *map(_node, nodes)])
         self._allocated = 0
+
+    @property
+    def free(self) -> list[list[int]]:
+        """The free share of each GPU by node, in thousandths."""
+        return [row[: node.gpus] for row, node in zip(self._room.free.tolist(), self._nodes, strict=True)]
 
     def run(self, pods: Sequence[GpuPod]) -> list[Figures]:
         """Let pods arrive in order; return the figures at each of `ARRIVED`."""
@@ -271,42 +277,60 @@ def _pod(number: int, pod: GpuPod) -> Pod:
     )
 
 
+class Run(NamedTuple):
+    """What a row of the results measures."""
+
+    directory: Path
+    trace: str
+    policy: str
+    seeds: int
+
+
 def key(row: Mapping[str, Any]) -> tuple[str, str]:
     """Return what identifies a row of the results."""
     return row["trace"], row["policy"]
 
 
-def repeated(row: Mapping[str, Any], directory: Path) -> Namespace:
-    """Return the arguments that measure a row again."""
-    return Namespace(directory=directory, traces=[row["trace"]], policies=[row["policy"]], seeds=row["seeds"])
+def runs(given: Namespace) -> list[Run]:
+    """Return the rows to measure."""
+    return [Run(given.directory, trace, policy, given.seeds) for trace in given.traces for policy in given.policies]
 
 
-def measure(given: Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the row of each trace and policy: means, and the standard deviation over seeds."""
-    nodes = read_nodes(given.directory)
-    gpus = sum(node.gpus for node in nodes)
-    for trace in given.traces:
-        pods = read_pods(given.directory, trace)
-        for name in given.policies:
-            started = time.perf_counter()
-            runs = [
-                GpuCluster(nodes, pods, POLICIES[name], seed).run(draw(pods, gpus, seed)) for seed in range(given.seeds)
-            ]
-            yield _row(trace, name, runs, (time.perf_counter() - started) / len(runs))
+def repeated(row: Mapping[str, Any], directory: Path) -> Run:
+    """Return the run that measures the first seeds of a row again."""
+    return Run(directory, row["trace"], row["policy"], min(row["seeds"], CHECKED_SEEDS))
 
 
-def _row(trace: str, policy: str, runs: list[list[Figures]], seconds: float) -> dict[str, Any]:
-    by_mark = list(zip(*runs, strict=True))
+def measure(run: Run) -> dict[str, Any]:
+    """Return the row of a trace and policy: means, the standard deviation over seeds, and the figures of each seed."""
+    by_seed = []
+    for seed in range(run.seeds):
+        nodes, pods = derived_traces.read(run.directory, run.trace, seed)
+        cluster = GpuCluster(nodes, pods, POLICIES[run.policy], seed)
+        by_seed.append(cluster.run(draw(pods, sum(node.gpus for node in nodes), seed)))
     row: dict[str, Any] = {
-        "trace": trace,
-        "policy": policy,
-        "seeds": len(runs),
+        "trace": run.trace,
+        "policy": run.policy,
+        **_means(by_seed),
+    }
+    if (published := PUBLISHED.get(run.trace, {}).get(run.policy)) is not None:
+        row["published_allocated"], row["published_fragmented"] = published.allocated, published.fragmented
+    return row
+
+
+def comparable(row: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    """Return a committed row with the means of the seeds of a run only, and the deviation of all."""
+    by_seed = [[Figures(*figures) for figures in seed] for seed in row["by_seed"][: run.seeds]]
+    return {**row, **_means(by_seed), "deviation": row["deviation"]}
+
+
+def _means(by_seed: list[list[Figures]]) -> dict[str, Any]:
+    by_mark = list(zip(*by_seed, strict=True))
+    return {
+        "seeds": len(by_seed),
         "arrived": ARRIVED,
         "allocated": [round(statistics.fmean(one.allocated for one in mark), 2) for mark in by_mark],
         "fragmented": [round(statistics.fmean(one.fragmented for one in mark), 2) for mark in by_mark],
         "deviation": [round(statistics.pstdev(one.allocated for one in mark), 2) for mark in by_mark],
-        "seconds_per_seed": round(seconds, 1),
+        "by_seed": [[[round(figure, 2) for figure in mark] for mark in seed] for seed in by_seed],
     }
-    if (published := PUBLISHED[trace].get(policy)) is not None:
-        row["published_allocated"], row["published_fragmented"] = published.allocated, published.fragmented
-    return row
