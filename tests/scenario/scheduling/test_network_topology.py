@@ -112,6 +112,17 @@ def test_a_gang_is_placed_within_a_hyper_node(
         fit_errors={"a": "In hyperNode r1: 0/4 nodes are unavailable: 4 Insufficient cpu."},
     ),
     Scenario(
+        name="a rack with room for all pods goes before a fuller one with room for the minimum",
+        conf=ALLOCATE,
+        cluster=[
+            *racks(2, 2),
+            pod("b", "", cpu="1", on="r0-0", phase="Running"),
+            job("a", 1, hard=1),
+            *waiting("a", 2),
+        ],
+        bind_counts={"a": 2},
+    ),
+    Scenario(
         name="without the plugin a hard topology restricts nothing",
         conf=WITHOUT_PLUGIN,
         cluster=[*racks(1, 1), job("a", 2, hard=1), *waiting("a", 2)],
@@ -234,6 +245,15 @@ def parts(size: int) -> Manifest:
 )
 def test_different_pods_are_placed_together(scenario: Scenario) -> None:
     scenario.check()
+
+
+def test_soft_mode_finds_the_free_rack_for_pods_that_repel_each_other() -> None:
+    """The cluster of volcano-sh/volcano#5205: two racks have one free node each, the third has two."""
+    full = [pod(f"full-{at}", "", cpu="4", on=f"r{at}-1", phase="Running") for at in (1, 2)]
+    cluster = [*rack("r0", 4, 4), *rack("r1", 4, 4), *rack("r2", 4, 4), *full]
+    gang = [labelled(pod(f"a-{at}", "a", cpu="1", spec={"affinity": APART}), **{"is": "apart"}) for at in range(2)]
+    world = World(*cluster, job("a", 2, soft=True), *gang, conf=ALLOCATE).run()
+    assert set(world.binds.values()) == {"r0-0", "r0-1"}
 
 
 def test_sub_jobs_are_each_placed_in_one_rack() -> None:

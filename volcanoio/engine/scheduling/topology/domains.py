@@ -113,7 +113,9 @@ class Domains:
         """Return those of these HyperNodes whose free or soon free room may be enough for the gang, best first.
 
         Room is enough for as many tasks as the gang still needs, at least one; filters that depend on other pods are
-        ignored. Of equal scores the one with room for more tasks comes first, then by name.
+        ignored. Those with room for all tasks come first, also for those beyond the gang's minimum (unlike in Volcano:
+        there a fuller one is taken, in which a hard topology then keeps the others waiting). Of equal scores the one
+        with room for more tasks comes first, then by name.
         """
         room = dict(zip(names, self._room(names, runs), strict=True))
         needed = self._needed(gang, runs)
@@ -121,7 +123,8 @@ class Domains:
         if len(chosen) < 2:
             return chosen
         scores = dict(zip(chosen, self._rules.hyper_node_scores(gang, chosen).tolist(), strict=True))
-        return sorted(chosen, key=lambda name: (-scores[name], -room[name], name))
+        everything = sum(len(run.tasks) for run in runs)
+        return sorted(chosen, key=lambda name: (room[name] < everything, -scores[name], -room[name], name))
 
     def roomiest(self, names: Sequence[str], runs: Sequence[Run]) -> str:
         """Return the HyperNode with room for most tasks of these runs."""
