@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, pod
+from tests.scenario.scheduling.podrules import terminating
 from tests.unit.scheduling.gang_placements import CONF, Case, Member, Solver
 from volcanoio.engine.scheduling.cluster.attempts import FailedSearch
 from volcanoio.model import kinds
@@ -104,6 +105,23 @@ def test_a_gang_that_was_not_found_a_place_is_placed_when_a_node_joins() -> None
         if (resource, key) not in world.objects or resource == kinds.HYPER_NODE.resource:
             world.put(manifest)
     assert len(world.run(2).binds) == len(SIZES)
+
+
+def test_a_search_is_repeated_soon_where_room_was_kept_for_another_job() -> None:
+    case = Case([[[(3, True), (5, True)]]], [Member(1), Member(2), Member(4)], 3)
+    world = case.world()
+    world.put(terminating(pod("old", "", cpu="4", on="s0-0-1", phase="Running")))
+    world.put(group("0", 1, phase="Inqueue"))
+    world.put(pod("0", "0", cpu="4"))
+    world.run()
+    assert world.pipelines == {"0": "s0-0-1"}
+    first = failed_search(world)
+    assert first is not None
+    world.remove(kinds.POD, "ns/0")
+    world.run(3)
+    assert failed_search(world) is first
+    world.run(9)
+    assert world.pipelines == {"a-2": "s0-0-1"}
 
 
 def test_pods_that_are_alike_are_not_searched() -> None:

@@ -397,7 +397,7 @@ class SessionContext:
     @cached_property
     def domains(self) -> Domains:
         """The HyperNodes in which gangs with a network topology are placed."""
-        return Domains(self.state, self.rules, self.now)
+        return Domains(self.state, self.rules, self.now, self.kept_logs)
 
     @property
     def hyper_nodes(self) -> HyperNodeTree:

@@ -7,7 +7,7 @@ session.go` (network topology of jobs and sub-jobs) and `pkg/scheduler/actions/a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Sized
 from functools import partial
 
 import numpy as np
@@ -33,15 +33,19 @@ from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, SubJob
 
 SOFT = "soft"
 """Mode of a network topology that is a preference; every other mode is hard."""
+RETRY_SOON = 10.0
+"""Seconds after which a search that found nothing is repeated where room was kept for others: its end is not seen."""
 _PLACED = frozenset({*ALLOCATED_STATUSES, TaskStatus.PIPELINED})
 
 
 class Domains:
     """Network topology in one session; implements `session.Domains`."""
 
-    def __init__(self, state: ClusterState, rules: Rules, now: float) -> None:
+    def __init__(self, state: ClusterState, rules: Rules, now: float, kept: Sized) -> None:
+        """Begin a session; `kept` are the statements that keep room until its close."""
         self._state = state
         self._now = now
+        self._kept = kept
         self._rules = rules
         self.tree: HyperNodeTree = state.ledger.hyper_nodes.tree()
         self._domains: dict[str, Domain] = {}
@@ -163,7 +167,8 @@ class Domains:
         job.attempts.is_search_incomplete = True
 
     def _record_failure(self, job: JobInfo, signature: tuple[object, ...], *, is_incomplete: bool) -> FailedSearch:
-        until = self._now + jittered(RETRY_AFTER, job.uid or job.key)
+        is_kept = bool(len(self._kept) or self._state.reservations.by_job)
+        until = self._now + (RETRY_SOON if is_kept else jittered(RETRY_AFTER, job.uid or job.key))
         freed_count = self._state.ledger.columns.freed_count
         job.attempts.failed_search = FailedSearch(signature, freed_count, until, is_incomplete)
         return job.attempts.failed_search
