@@ -78,14 +78,14 @@ GANG_COLUMNS = {
 
 
 LOADED = 0.4
-"""Utilisation from which on rows are shown: below, hardly any job waits."""
+"""Utilisation to the end from which on rows are shown: below, few jobs wait."""
 
 
 def gangs_table(rows: Iterable[Row]) -> str:
     """Return the figures of gangs under load; configurations with the same ones have one row."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        if row["utilisation_while_arriving"] < LOADED:
+        if row["utilisation"] < LOADED:
             continue
         figures = (f"{row['mix']}, {row['gpus']}", *(f"{row[name]}" for name in GANG_COLUMNS))
         alike.setdefault(figures, []).append(row["configuration"])
