@@ -43,7 +43,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "p99_completion_s": Rule(False, _part("p99_completion_s", 0.05)),
         "worst_finish_time_fairness": Rule(False, _part("worst_finish_time_fairness", 0.05)),
         "utilisation_while_arriving": Rule(True, _fixed(0.005)),
-        "utilisation": Rule(True, _fixed(0.03)),
+        "utilisation": Rule(True, _fixed(0.005)),
         "longest_wait_of_large_s": Rule(False, _part("longest_wait_of_large_s", 0.05)),
         "useless_evictions": Rule(False, _fixed(0)),
         "repeated_evictions": Rule(False, _fixed(0)),

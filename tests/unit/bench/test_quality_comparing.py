@@ -34,6 +34,7 @@ GANGS = {
     "mean_completion_s": 1000,
     "p99_completion_s": 2000,
     "worst_finish_time_fairness": 3.0,
+    "utilisation_while_arriving": 0.95,
     "utilisation": 0.9,
     "longest_wait_of_large_s": 600,
     "useless_evictions": 0,
@@ -44,8 +45,9 @@ GANGS = {
 @pytest.mark.parametrize(
     ("change", "figures"),
     [
-        ({"mean_completion_s": 1019, "utilisation": 0.896}, []),
+        ({"mean_completion_s": 1019, "utilisation": 0.896, "utilisation_while_arriving": 0.946}, []),
         ({"mean_completion_s": 1021, "p99_completion_s": 100}, ["mean_completion_s"]),
+        ({"utilisation_while_arriving": 0.94}, ["utilisation_while_arriving"]),
         ({"useless_evictions": 1, "utilisation": 0.89}, ["utilisation", "useless_evictions"]),
     ],
 )
