@@ -52,9 +52,9 @@ class CollectionPace:
         if self._events >= EVENTS_PER_COLLECTION:
             self._events = 0
             self._runs += 1
-            if self._runs % (YOUNG_RUNS * MIDDLE_RUNS) == 0 and _has_many_old_objects():
-                gc.freeze()
             gc.collect(MIDDLE if self._runs % YOUNG_RUNS == 0 else YOUNG)
+            if self._runs % (YOUNG_RUNS * MIDDLE_RUNS) == 0 and _has_many_old_objects():
+                gc.freeze()  # all objects, so after the young garbage is gone
 
     def freeze_when_grown(self, pods: int) -> None:
         """Freeze all objects if there are many more pods: objects that exist then live long."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from tests.scenario.scheduling.harness import World, decoded, group, labelled, node, pod, running, waiting
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.offline.replay import CutAt
@@ -73,7 +75,7 @@ def test_one_that_arrives_during_a_cycle_is_bound_between_two_gangs_and_sent_at_
 
 
 def test_one_that_arrives_during_a_cycle_and_fits_nowhere_is_no_failure_of_the_action() -> None:
-    cluster = world(node("n1"), *three_gangs())
+    cluster = world(node("n1"), *three_gangs(), agent("like-a", cpu="99"))
     cluster.cycle(budget=arriving(cluster, agent("a", cpu="99"), cut=3))
     assert (sorted(cluster.binds), cluster.state.failed_attempts["allocate"]) == (["g0-0", "g1-0"], set())
 
@@ -87,6 +89,23 @@ def test_one_that_arrives_during_a_cycle_keeps_away_from_pods_that_repel_it() ->
         cluster = world(*nodes, group("old", 1, phase="Running"), alone, *three_gangs())
         cluster.cycle(budget=arriving(cluster, labelled(agent("a"), **labels)))
         assert cluster.binds["a"] == where
+
+
+@pytest.mark.parametrize(
+    ("what", "can_join"),
+    [
+        ({"cpu": "1"}, True),
+        ({"cpu": "3"}, False),
+        ({"cpu": "1", "spec": {"schedulerName": AGENT, "schedulingGates": [{"name": "wait"}]}}, False),
+        ({"cpu": "1", "spec": {"schedulerName": AGENT, "resourceClaims": [{"name": "gpu"}]}}, False),
+        ({"cpu": "1", "spec": {"schedulerName": "other"}}, False),
+        ({"cpu": "1", "on": "n1", "phase": "Running"}, False),
+    ],
+)
+def test_only_one_that_changes_nothing_a_cycle_has_read_may_join_it(what: dict[str, Any], can_join: bool) -> None:
+    cluster = world(node("n1"), agent("like-a"))
+    arrival = cast("Pod", decoded(pod("a", **{"spec": {"schedulerName": AGENT}, **what})))
+    assert cluster.state.pods.can_join_cycle(arrival) is can_join
 
 
 def test_one_without_room_waits_with_a_reason_and_is_bound_when_room_is_freed() -> None:

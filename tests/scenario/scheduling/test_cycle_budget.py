@@ -42,6 +42,7 @@ class AfterJobs(Budget):
     """A budget that ends after `jobs` jobs."""
 
     def __init__(self, jobs: int) -> None:
+        super().__init__()
         self.left = jobs
 
     def check(self) -> bool:

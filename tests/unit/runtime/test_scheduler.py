@@ -151,22 +151,22 @@ async def test_a_cycle_over_its_budget_closes_between_jobs_and_the_next_opens_at
 AGENTS = StateOptions(agent_schedulers=frozenset({"agent-scheduler"}))
 
 
-async def with_arrival(arrival: Manifest, *, nodes: int = 1) -> Rig:
-    """Run a scheduler on six gangs; some nodes, then a latency-bound pod, arrive once the first cycle has opened."""
+async def with_arrivals(*arrivals: Manifest, nodes: int = 1) -> Rig:
+    """Run a scheduler on six gangs; some nodes, then latency-bound pods, arrive once the first cycle has opened."""
     rig = Rig(clock=SteppingClock(), budget=1000.0, state=ClusterState(AGENTS))
 
     def arrive(batch: Batch) -> None:
         if any(isinstance(event, CycleOpened) for event in batch) and len(rig.opened) == 1:
-            rig.put(*(node(f"late-{number}") for number in range(nodes)), arrival)
+            rig.put(*(node(f"late-{number}") for number in range(nodes)), *arrivals)
 
     rig.bus.subscribe(arrive)
     gangs = [item for number in range(6) for item in gang(f"g{number}", 1)]
-    async with rig.running(*CLUSTER, *gangs):
+    async with rig.running(*CLUSTER, node("large", cpu="64"), *gangs):
         for _ in gangs:
             await run_until_idle()
     replays = list(replay(rig.events, ClusterState(AGENTS), lambda _: profile()))
     assert [cycle.cycle for cycle in replays if not cycle.is_same] == []
-    assert len(rig.batches) == 7
+    assert len(rig.batches) == 6 + len(arrivals)
     return rig
 
 
@@ -175,7 +175,7 @@ def bound_in(rig: Rig, cycle: int) -> list[str]:
 
 
 async def test_a_latency_bound_pod_joins_the_open_cycle_before_older_events() -> None:
-    rig = await with_arrival(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler"}))
+    rig = await with_arrivals(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler"}))
     assert bound_in(rig, 1)[0] == "agent"
     assert (rig.closed[0].where, rig.opened[0].upto < rig.of(ArrivalsFolded)[0].arrivals[0]) == ("", True)
 
@@ -183,13 +183,18 @@ async def test_a_latency_bound_pod_joins_the_open_cycle_before_older_events() ->
 async def test_one_with_terms_about_other_pods_cuts_the_open_cycle_and_goes_first_in_the_next() -> None:
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    rig = await with_arrival(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler", "affinity": affinity}))
+    rig = await with_arrivals(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler", "affinity": affinity}))
     assert (rig.closed[0].where != "", bound_in(rig, 2)[0]) == (True, "agent")
 
 
 async def test_a_cycle_ends_soon_when_many_events_wait_and_latency_bound_pods_may_arrive() -> None:
-    rig = await with_arrival(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler"}), nodes=200)
+    rig = await with_arrivals(pod("agent", cpu="1", spec={"schedulerName": "agent-scheduler"}), nodes=200)
     assert (rig.closed[0].where != "", bound_in(rig, 1)[0]) == (True, "agent")
+
+
+async def test_many_that_arrive_together_are_bound_at_several_boundaries() -> None:
+    rig = await with_arrivals(*(pod(f"a{at}", cpu="1", spec={"schedulerName": "agent-scheduler"}) for at in range(40)))
+    assert [len(event.arrivals) for event in rig.of(ArrivalsFolded)] == [32, 8]
 
 
 def binds_of(decided: Decided) -> list[BindRequest]:

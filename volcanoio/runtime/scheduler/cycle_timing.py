@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from math import inf
 
 from volcanoio.engine.scheduling.session.context import Budget
@@ -69,13 +69,13 @@ class TimeBudget(Budget):
     Time counts from the first gang boundary, and at most a fifth of the budget between two boundaries: otherwise
     one-time work of an action (sorting a backlog of 100,000 jobs) would leave no time for its gangs. `cut_boundary` is
     the boundary (counted from 1) at which the time was up, 0 before that. After `hurry` it is up `SHORTEST_CYCLE`
-    seconds after the first boundary. `arrivals` returns what joins the cycle at a boundary.
+    seconds after the first boundary.
     """
 
     def __init__(
-        self, clock: Clock, seconds: float, arrivals: Callable[[int], Iterable[Observed]] = lambda _boundary: ()
+        self, clock: Clock, seconds: float, arrivals: Callable[[int], Sequence[Observed]] = lambda _boundary: ()
     ) -> None:
-        self._arrivals = arrivals
+        super().__init__(arrivals)
         self._clock = clock
         self._remaining = seconds * clock.rate
         self._max_share = self._remaining / 5
@@ -102,7 +102,3 @@ class TimeBudget(Budget):
                 self.cut_boundary = self._checks
         self._last = now
         return bool(self.cut_boundary)
-
-    def arrivals(self, boundary: int) -> Iterable[Observed]:
-        """Return what joins the cycle at a boundary."""
-        return self._arrivals(boundary)

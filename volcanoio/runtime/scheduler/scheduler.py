@@ -82,10 +82,12 @@ DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
 ITEMS_PER_TURN = 128
 """Events folded between two turns of the event loop."""
 MAX_WAITING_EVENTS = 64
-"""Waiting events above which a cycle ends soon where pods are latency-bound.
+"""Waiting events above which a cycle ends soon if latency-bound pods may arrive (`--agent-scheduler-name`).
 
 Such a pod waits until events are folded: when a cycle under load has ended, some 300, which takes 3 ms.
 """
+MAX_JOINING_PODS = 32
+"""Latency-bound pods placed at one gang boundary, so that the event loop is not held for long: 0.2 ms each."""
 _log = structlog.get_logger(__name__)
 
 
@@ -322,9 +324,9 @@ class Scheduler:
     def _take_arrivals(self, opened: CycleOpened, boundary: int) -> list[Observed]:
         """Return the new latency-bound pods that the open cycle may place; the next one opens soon for the others.
 
-        They are folded again in their turn, which changes nothing.
+        They are folded again after older events, which changes nothing.
         """
-        arrivals, self._arrivals = self._arrivals, []
+        arrivals, self._arrivals = self._arrivals[:MAX_JOINING_PODS], self._arrivals[MAX_JOINING_PODS:]
         can_join = self.state.pods.can_join_cycle
         joining = [event for event in arrivals if isinstance(event.object, Pod) and can_join(event.object)]
         if len(joining) < len(arrivals) and self._open_budget is not None:
@@ -498,7 +500,10 @@ class Scheduler:
                 question.done.set()
 
     async def _report(self) -> None:
-        """Collect the metrics of plugins, at most once a period; while a pod must not wait, in parts between cycles."""
+        """Collect the metrics of plugins, at most once a period; stop when a latency-bound pod arrives.
+
+        The rest follows after the next cycle.
+        """
         now = self._clock.monotonic()
         if self._reporting is None and now >= self._report_due and self._profile is not None:
             self._report_due = now + self._pace.period

@@ -72,16 +72,16 @@ class PodFold:
     def can_join_cycle(self, pod: Pod) -> bool:
         """Return whether a new latency-bound pod may be folded while a cycle is open.
 
-        It must change nothing that the cycle has read: no claims, no terms about other pods, no new resource.
+        It must change nothing that the cycle has read: it has no gates, no claims and no terms about other pods, and is
+        not the first pod with its spec, so that no shape and no resource is new.
         """
         spec, ledger = pod.spec, self._ledger
         if spec.node_name or spec.scheduler_name not in self._single_pod_schedulers.agents:
             return False
         if spec.scheduling_gates or claim_names(pod) or pod.metadata.uid in ledger.tasks:
             return False
-        shape = ledger.shapes.of(pod)
-        is_simple = not shape.has_device_claims and not has_terms(pod, shape)
-        return is_simple and ledger.columns.resources.keys() >= shape.requests.keys()
+        shape = ledger.shapes.existing(pod)
+        return shape is not None and not shape.has_device_claims and not has_terms(pod, shape)
 
     def retry_agent_pod(self, task: TaskInfo) -> None:
         """Have a pending pod tried before all other work once it is due, if it is latency-bound."""

@@ -68,8 +68,17 @@ class Shapes:
 
     def of(self, pod: Pod) -> Shape:
         """Return the shape of a pod."""
-        spec = pod.spec
-        spec_key = self._encode(
+        key = self._spec_key(pod.spec)
+        if (shape := self._by_spec_key.get(key)) is None:
+            shape = self._by_spec_key[key] = self._intern(pod.spec)
+        return shape
+
+    def existing(self, pod: Pod) -> Shape | None:
+        """Return the shape of a pod if an earlier pod had the same spec."""
+        return self._by_spec_key.get(self._spec_key(pod.spec))
+
+    def _spec_key(self, spec: PodSpec) -> bytes:
+        return self._encode(
             _SpecKey(
                 tuple(_container_key(item) for item in spec.containers),
                 tuple(_container_key(item) for item in spec.init_containers),
@@ -81,9 +90,6 @@ class Shapes:
                 bool(spec.resource_claims),
             )
         )
-        if (shape := self._by_spec_key.get(spec_key)) is None:
-            shape = self._by_spec_key[spec_key] = self._intern(spec)
-        return shape
 
     def with_traits(self, base: Shape, traits: tuple[tuple[str, str], ...]) -> Shape:
         """Return the shape `base` with traits (by plugin)."""

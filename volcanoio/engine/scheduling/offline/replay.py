@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,21 +37,17 @@ OWN_EVENTS = (CycleOpened, ArrivalsFolded, Decided, CycleClosed, ConfigurationCh
 
 
 class CutAt(Budget):
-    """A budget that ends at a counted gang boundary, 0 never; `arrivals` returns what joins the cycle at one."""
+    """A budget that ends at a counted gang boundary, 0 never."""
 
-    def __init__(self, boundary: int, arrivals: Callable[[int], Iterable[Observed]] = lambda _boundary: ()) -> None:
+    def __init__(self, boundary: int, arrivals: Callable[[int], Sequence[Observed]] = lambda _boundary: ()) -> None:
+        super().__init__(arrivals)
         self._boundary = boundary
         self._calls = 0
-        self._arrivals = arrivals
 
     def check(self) -> bool:
         """Return whether that boundary is reached."""
         self._calls += 1
         return 0 < self._boundary <= self._calls
-
-    def arrivals(self, boundary: int) -> Iterable[Observed]:
-        """Return what joins the cycle at a boundary."""
-        return self._arrivals(boundary)
 
 
 @dataclass(slots=True)

@@ -9,11 +9,12 @@ reserved for tasks whose scheduling gate was removed (`QuotaReservations`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from volcanoio.engine.scheduling.claims.device_claims import DeviceClaims
 from volcanoio.engine.scheduling.claims.volumes import VolumeIndex
@@ -42,22 +43,20 @@ from volcanoio.model.base import ApiObject
 from volcanoio.model.times import rfc3339
 
 
-class Budget(Protocol):
+class Budget(ABC):
     """Decides at boundaries between jobs when a cycle ends, and what joins it.
 
-    The runtime reads a clock and its inbox; a replay counts the boundaries.
+    The runtime reads a clock and its inbox; a replay counts the boundaries. `arrivals` returns, for the number of a
+    boundary, 0 before the first action, new latency-bound pods to place there; `PodFold.can_join_cycle` must be true of
+    each.
     """
 
+    def __init__(self, arrivals: Callable[[int], Sequence[Observed]] = lambda _boundary: ()) -> None:
+        self.arrivals = arrivals
+
+    @abstractmethod
     def check(self) -> bool:
         """Count one boundary between jobs and return whether the cycle must end there."""
-        ...
-
-    def arrivals(self, boundary: int) -> Iterable[Observed]:  # noqa: ARG002 - none by default
-        """Return new latency-bound pods to place at a boundary, 0 before the first action.
-
-        `PodFold.can_join_cycle` must be true of each.
-        """
-        return ()
 
 
 @dataclass(slots=True)

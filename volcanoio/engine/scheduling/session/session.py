@@ -267,7 +267,7 @@ class CycleSession(SessionContext):
         self.sub_job_pipelined = rules.sub_job_pipelined
         self._certain_rejections: dict[tuple[str, str, MinResourcesKey], Verdict] = {}
         """Cached enqueue verdict per (queue, namespace, minResources)."""
-        self.place_arrivals: Callable[[Iterable[Observed]], None] | None = None
+        self.place_arrivals: Callable[[Sequence[Observed]], None] | None = None
         """Places what the budget's `arrivals` returns; set while actions run."""
         self._last_verdict: tuple[JobInfo, Verdict] | None = None
         """The job of the last vote, and its verdict."""

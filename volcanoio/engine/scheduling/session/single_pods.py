@@ -3,7 +3,7 @@
 Latency-bound ones that have just arrived are placed before all actions, and between two gangs.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.ordering.backlogs import single_pod_key
@@ -31,15 +31,15 @@ def place_arrived_agent_pods(session: CycleSession) -> Iterator[None]:
     for job in sorted((pending[key] for key in arrived if key in pending), key=single_pod_key):
         task = next(iter(job.pending.values()))
         if not task.is_gated and task.retry_at <= session.now:
-            arrived.discard(job.key)
             session.tried_agent_pods.add(job.key)
             if _place(session, job, task):
                 session.stats.agent_statements += 1
+            arrived.discard(job.key)  # not before: the cycle may be cut to wait for an answer about this pod
             session.failed_jobs.discard(job.key)  # a failure of the action at work is recorded there
         yield
 
 
-def place_arrivals(session: CycleSession, arrivals: Iterable[Observed]) -> None:
+def place_arrivals(session: CycleSession, arrivals: Sequence[Observed]) -> None:
     """Fold latency-bound pods that arrived since the cycle opened, and bind them between two gangs."""
     for event in arrivals:
         session.state.fold_arrival(event)
