@@ -2,23 +2,25 @@
 
 Source: Volcano pkg/scheduler/actions/backfill. Unlike there, a job's tasks are placed in one statement, which is
 committed only if the job is ready without those that found no node: a gang is never bound in part. And they are placed
-within the network topology of their job.
+within the network topology of their job and sub-job.
 """
 
-from collections.abc import Generator, Iterator, Mapping
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.heap import PriorityQueue
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
-from volcanoio.framework.scheduling.session import Session
-from volcanoio.framework.scheduling.views import Job
+from volcanoio.framework.scheduling.session import Run, Session, Statement
+from volcanoio.framework.scheduling.views import Job, SubJob
 from volcanoio.model.scheduling import PodGroupPhase
 
 EXAMINED_PER_STEP = 64
 """Jobs examined in one step."""
+Part: TypeAlias = tuple[SubJob | None, Sequence[Run]]
+"""Tasks of one sub-job, or of a job whose sub-jobs are not placed one by one."""
 
 
 class BackfillArguments(msgspec.Struct, frozen=True):
@@ -56,18 +58,52 @@ class Backfill:
     def _place(self, session: Session, job: Job) -> Iterator[None]:
         """Place the tasks of a job in the first HyperNode that suffices, without a network topology on any node."""
         if not job.has_network_topology:
-            yield from self._place_within(session, job, CLUSTER)
-        elif session.domains.are_known(job):
             runs = session.runs(job, best_effort=True)
+            yield from self._place_within(session, job, [(None, runs)], CLUSTER)
+        elif session.domains.are_known(job):
+            parts = _parts(session, job)
+            runs = [run for _, some in parts for run in some]
             for level in session.domains.levels(job, evicting=False):
                 for name in session.domains.promising(job, level, runs):
-                    if (yield from self._place_within(session, job, name)):
+                    if (yield from self._place_within(session, job, parts, name)):
                         return
 
-    def _place_within(self, session: Session, job: Job, within: str) -> Generator[None, None, bool]:
+    def _place_within(
+        self, session: Session, job: Job, parts: Sequence[Part], within: str
+    ) -> Generator[None, None, bool]:
         """Place the tasks of a job in a HyperNode; return whether some were, and the job is ready."""
         statement, number = session.statement(job), 0
-        for run in session.runs(job, best_effort=True):
+        for sub_job, runs in parts:
+            if sub_job is None:
+                number += yield from self._place_runs(session, statement, runs, within)
+            else:
+                number += yield from self._place_sub_job(session, statement, sub_job, runs, within)
+        if session.job_ready(job):
+            statement.commit()
+            return number > 0
+        statement.discard()
+        return False
+
+    def _place_sub_job(
+        self, session: Session, statement: Statement, sub_job: SubJob, runs: Sequence[Run], within: str
+    ) -> Generator[None, None, int]:
+        """Place the tasks of a sub-job in the first HyperNode that suffices for it; return how many."""
+        mark, domains = statement.savepoint(), session.domains
+        levels = domains.levels(sub_job, within, evicting=False)
+        names = [name for level in levels for name in (domains.promising(sub_job, level, runs) if level[1:] else level)]
+        for name in names or [within]:  # without a HyperNode: try and undo, as tasks never tried count as placed
+            number = yield from self._place_runs(session, statement, runs, name)
+            if names and number and session.sub_job_ready(sub_job):
+                return number
+            statement.rollback(mark, record_attempts=True)
+        return 0
+
+    def _place_runs(
+        self, session: Session, statement: Statement, runs: Sequence[Run], within: str
+    ) -> Generator[None, None, int]:
+        """Place tasks in a HyperNode; return how many."""
+        number = 0
+        for run in runs:
             start = 0
             while start < len(run.tasks):
                 count = session.batch_size(run.shape, len(run.tasks) - start)
@@ -77,8 +113,13 @@ class Backfill:
                 if placed < count:
                     break
                 start += placed
-        if session.job_ready(job):
-            statement.commit()
-            return number > 0
-        statement.discard()
-        return False
+        return number
+
+
+def _parts(session: Session, job: Job) -> list[Part]:
+    """Return the tasks of a job to place by sub-job, in the order of the sub-jobs."""
+    if not job.sub_jobs:
+        return [(None, session.runs(job, best_effort=True))]
+    ordered = sorted(job.sub_jobs, key=session.sub_job_key)
+    parts = [(sub_job, session.runs(job, best_effort=True, sub_job=sub_job)) for sub_job in ordered]
+    return [part for part in parts if part[1]]

@@ -193,10 +193,13 @@ APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
 ]}}  # fmt: skip
 
 
-def rack(name: str, *cores: int) -> list[Manifest]:
-    """Return a rack of nodes with so many cores."""
+def rack(name: str, *cores: int, pods: str = "110") -> list[Manifest]:
+    """Return a rack of nodes with so many cores, each with room for so many pods."""
     names = [f"{name}-{at}" for at in range(len(cores))]
-    nodes = [node(one, str(cpu), labels={"kubernetes.io/hostname": one}) for one, cpu in zip(names, cores, strict=True)]
+    nodes = [
+        node(one, str(cpu), pods=pods, labels={"kubernetes.io/hostname": one})
+        for one, cpu in zip(names, cores, strict=True)
+    ]
     return [*nodes, hyper_node(name, 1, *names)]
 
 
@@ -273,6 +276,65 @@ def parts(size: int) -> Manifest:
 )
 def test_different_pods_are_placed_together(scenario: Scenario) -> None:
     scenario.check()
+
+
+IDLE_APART = [
+    labelled(pod(f"a-{at}", "a", role="x", spec={"affinity": APART}), **{"is": "apart", "part": "0"}) for at in range(2)
+]
+
+
+@scenarios(
+    Scenario(
+        name="two that repel each other fit in the second rack, after the first one had room for one of them",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 1),
+            *rack("r1", 1, 1, pods="1"),
+            job("a", 2, hard=1, minTaskMember={"x": 2}),
+            *IDLE_APART,
+        ],
+        binds={"a-0": "r1-1", "a-1": "r1-0"},
+    ),
+    Scenario(
+        name="so does a part of a gang",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 1),
+            *rack("r1", 1, 1, pods="1"),
+            group("a", 2, phase="Inqueue", minTaskMember={"x": 2}, subGroupPolicy=[parts(2)]),
+            *IDLE_APART,
+        ],
+        binds={"a-0": "r1-1", "a-1": "r1-0"},
+    ),
+    Scenario(
+        name="two that repel each other wait where the last rack has room for one of them, too",
+        conf=ALLOCATE,
+        cluster=[*rack("r0", 1), *rack("r1", 1), job("a", 2, hard=1, minTaskMember={"x": 2}), *IDLE_APART],
+        fit_errors={"a": "In hyperNode r1: 0/1 nodes are unavailable: 1 node(s) didn't match pod anti-affinity rules."},
+    ),
+)
+def test_pods_that_request_nothing(scenario: Scenario) -> None:
+    scenario.check()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "minimum", "expected"),
+    [
+        pytest.param((1, 2, 2), 4, [{"r1"}, {"r2"}], id="each part in one rack"),
+        pytest.param((1, 2, 1), 4, [], id="no part if one of those needed has no rack"),
+        pytest.param((1, 2, 1), 2, [{"r1"}], id="no pod of a part beyond the minimum that has no rack"),
+    ],
+)
+def test_parts_that_request_nothing(sizes: tuple[int, ...], minimum: int, expected: list[set[str]]) -> None:
+    members = [labelled(pod(f"a-{at}", "a"), part=str(at // 2)) for at in range(4)]
+    cluster = [one for at, size in enumerate(sizes) for one in rack(f"r{at}", *[1] * size, pods="1")]
+    gang = group("a", minimum, phase="Inqueue", subGroupPolicy=[parts(2)])
+    binds = World(*cluster, gang, *members, conf=ALLOCATE).run(2).binds
+    racks_by_part: dict[int, set[str]] = {}
+    for name, bound in binds.items():
+        racks_by_part.setdefault(int(name[-1]) // 2, set()).add(bound.partition("-")[0])
+    assert len(binds) == 2 * len(expected)
+    assert sorted(racks_by_part.values(), key=min) == expected
 
 
 def test_soft_mode_finds_the_free_rack_for_pods_that_repel_each_other() -> None:

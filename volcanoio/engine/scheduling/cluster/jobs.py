@@ -177,8 +177,8 @@ class JobCounts:
         self.best_effort = 0
         self.gated_count = 0
         """Pending tasks with scheduling gates."""
-        self.excluded_best_effort = 0
-        """Best-effort tasks that fit no node in this session, which do not count as placed."""
+        self.excluded_best_effort: frozenset[str] = frozenset()
+        """Uids of best-effort tasks that got no node when last tried in this session; they do not count as placed."""
         self.sub_job_table: SubJobs | None = None
         """Its sub-jobs, None when its PodGroup has no sub-group policy."""
         self.allocated: dict[str, int] = {}
@@ -334,16 +334,17 @@ class JobCounts:
             add_to_each(task.shape.requests, number, self.requested, self.queue_info.requested)
 
     def exclude_best_effort(self, tasks: Sequence[TaskInfo]) -> None:
-        """Stop counting best-effort tasks as placed: they fit no node in this session."""
-        self._exclude(tasks, 1)
+        """Stop counting best-effort tasks as placed: they got no node."""
+        self._exclude([task for task in tasks if task.uid not in self.excluded_best_effort], 1)
+        self.excluded_best_effort |= {task.uid for task in tasks}
 
     def include_best_effort(self, tasks: Sequence[TaskInfo]) -> None:
-        """Undo `exclude_best_effort` at the end of the session."""
-        self._exclude(tasks, -1)
+        """Undo `exclude_best_effort`, when tasks are tried again and at the end of the session."""
+        self._exclude([task for task in tasks if task.uid in self.excluded_best_effort], -1)
+        self.excluded_best_effort -= {task.uid for task in tasks}
 
     def _exclude(self, tasks: Sequence[TaskInfo], sign: int) -> None:
         self.cached_order_key = None
-        self.excluded_best_effort += sign * len(tasks)
         for task in tasks:
             self.by_role[task.role][-1] -= sign
             if self.sub_job_table is not None:
@@ -356,8 +357,8 @@ class JobCounts:
 
     @property
     def pending_best_effort(self) -> int:
-        """Pending best-effort tasks, except those that fit no node in this session."""
-        return max(self.best_effort - self.excluded_best_effort, 0) if self.excluded_best_effort else self.best_effort
+        """Pending best-effort tasks, except those that got no node in this session."""
+        return max(self.best_effort - len(self.excluded_best_effort), 0)
 
     def role_count(self, role: str, *, pending: bool = False, pipelined: bool = False, idle: bool = True) -> int:
         """Return the ready tasks of a role, optionally with Pending, Pipelined or (idle) best-effort tasks."""

@@ -142,6 +142,8 @@ class JobStatement:
         """Allocate up to `count` tasks of a run from index `start`, each on the best node at that moment."""
         session, job = self._session, self._job
         tasks: list[TaskInfo] = run.tasks[start : start + count]  # type: ignore[assignment]  # runs are made of ours
+        if idle_only and job.excluded_best_effort:  # only the result of their last attempt counts
+            job.include_best_effort(run.tasks[start:])  # type: ignore[arg-type]  # as above
         session.plugin_tables.log = self._log
         domain = None if within == CLUSTER else session.domains.domain(within)
         placed, ready = session.state.placer.place(
@@ -161,11 +163,14 @@ class JobStatement:
             errors = session.state.placer.fit_errors(run.shape, idle_only=idle_only, domain=domain)
             job.attempts.record_fit_errors(run.tasks[start + placed :], errors)
             if idle_only:
-                unplaced = run.tasks[start + placed :]
-                job.exclude_best_effort(unplaced)  # type: ignore[arg-type]  # as above
-                session.state.ledger.changes.mark(job)
-                session.unplaced_best_effort.append((job, unplaced))  # type: ignore[arg-type]  # as above
+                self._exclude(run.tasks[start + placed :])  # type: ignore[arg-type]  # as above
         return Placed(placed, ready)
+
+    def _exclude(self, tasks: Sequence[TaskInfo]) -> None:
+        """Stop counting best-effort tasks as placed until they are tried again or the session closes."""
+        self._job.exclude_best_effort(tasks)
+        self._session.state.ledger.changes.mark(self._job)
+        self._session.unplaced_best_effort.append((self._job, tasks))
 
     def _missing_tasks(self, sub_job: SubJobInfo | None) -> Callable[[], int]:
         """Return a function that counts the tasks still missing in the job or sub-job."""
@@ -242,11 +247,16 @@ class JobStatement:
         return self._log.savepoint()
 
     def rollback(self, mark: Savepoint, *, record_attempts: bool = False) -> None:
-        """Undo everything since a savepoint, exactly; later savepoints become invalid."""
-        if record_attempts:
-            self._record_outcomes(self._log.assumed[mark.assumed :])
+        """Undo everything since a savepoint, exactly; later savepoints become invalid.
+
+        With `record_attempts`, best-effort tasks that were placed no longer count as placed.
+        """
+        undone = self._log.assumed[mark.assumed :] if record_attempts else []
+        self._record_outcomes(undone)
         self._log.rollback_to(mark, self._session.state.ledger)
         self._preemptors = [task for task in self._preemptors if task.status is TaskStatus.PIPELINED]
+        if best_effort := [task for task in undone if task.shape.best_effort]:
+            self._exclude(best_effort)
 
     @property
     def evicted(self) -> list[TaskInfo]:
