@@ -1,15 +1,15 @@
 """Plugin gang-reservation: big gangs start although small jobs keep coming (EASY backfill). Ours; Volcano has none.
 
 A gang that waits longer than `gang-reservation.after` gets a reservation, one gang at a time: by priority, then age.
-The plugin chooses room that becomes free by the shadow time: at most twice as late as possible, and of that what would
-be idle least until then. Until the gang runs, a pod may use the reserved nodes only if it ends before the shadow time,
-if the room that it takes is not needed then, or if its job comes first: with a higher priority, or older at the same
-one. Where that takes room from the gang, its room is chosen again. Pods end by their `activeDeadlineSeconds`; a running
-pod without one is expected to run on for as long as it has run, a new one without end. Gangs that waited so long are
-also admitted (enqueue), whatever later tiers vote.
+The plugin chooses room that becomes free by the shadow time: at most twice as far in the future as the earliest
+possible time, and of that what would be idle least until then. Until the gang runs, a pod may use the reserved nodes
+only if it ends before the shadow time, if the room that it takes is not needed then, or if its job comes first: with a
+higher priority, or older at the same one. Where that takes room from the gang, its room is chosen again. Pods end by
+their `activeDeadlineSeconds`; a running pod without one is expected to run on for as long as it has run, a new one
+without end. Gangs that waited so long are also admitted (enqueue), whatever later tiers vote.
 
-Reserved room that is idle is lost to others. It is summed up as a part of the cluster; once it is more than
-`gang-reservation.maxIdlePercent` of the time, no reservation is made until the sum is paid back.
+Reserved room that is idle is lost to others. It is summed up as a part of the cluster; while the sum is more than
+`gang-reservation.maxIdlePercent` of the time, no reservation is made.
 
 Bound: a gang starts within `after`, plus the time it spends behind earlier jobs and reservations, plus the longest
 remaining run time on the chosen nodes. Source of the rule: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
@@ -43,15 +43,15 @@ RESERVED = "node(s) were reserved for a gang that waits"
 EXEMPT = "exempt"
 """The trait of tasks that need not respect the reservation."""
 NODES_PER_STEP = 256
-PATIENCE = 60.0
+TOLERANCE_SECONDS = 60.0
 """Seconds after which a gang loses its reservation if all its room is free and something else keeps it waiting.
 
 Also by how much pods may end later than expected before the room is chosen again.
 """
 MAX_DELAY = 2.0
-"""The shadow time is at most so many times as far away as the first one that is possible."""
-MEMORY = 86_400.0
-"""Seconds for which unused idle room is kept for later reservations."""
+"""The shadow time is at most so many times as far in the future as the earliest possible time."""
+MAX_SAVED_SECONDS = 86_400.0
+"""The allowance of idle room is saved for later reservations up to that of so many seconds."""
 
 
 class GangReservationArguments(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class GangReservation:
         self._rows: dict[str, int] = {}
         self._excluded: dict[str, float] = {}
         """By job the time until which it gets no reservation."""
-        self._budget = 0.0
+        self._idle_allowance = 0.0
         """Seconds for which the whole cluster may still be kept idle."""
         self._idle = 0.0
         """Part of the cluster that was idle and reserved when the last session opened."""
@@ -133,7 +133,7 @@ class GangReservation:
         self._charge()
         if had is not None and not self._is_valid(had):
             self.reservation = None
-        head = self._head() if self._budget >= 0 else None
+        head = self._head() if self._idle_allowance >= 0 else None
         if head is not None and (self.reservation is None or head.priority > self.reservation.priority):
             self.reservation = yield from self._plan(head)
         if self.reservation is not None and self._compute_spare(self.reservation):
@@ -157,7 +157,7 @@ class GangReservation:
         if self._session.now + run_time(task.pod) <= reservation.shadow:
             return EXEMPT
         first = reservation.job.created
-        # further pods of a job that runs may come for ever: of these only the older ones are exempt
+        # a running job may gain pods without end: of these only the older ones are exempt
         is_older = job.created < first and (not job.is_ready() or task.created < first)
         return EXEMPT if job.priority == reservation.priority and is_older else ""
 
@@ -196,7 +196,8 @@ class GangReservation:
         self._opened = now
         if before is not None:
             idle = min(self._idle, self._idle_part())
-            self._budget = min(self._budget + (now - before) * (self._max_idle - idle), self._max_idle * MEMORY)
+            allowance = self._idle_allowance + (now - before) * (self._max_idle - idle)
+            self._idle_allowance = min(allowance, self._max_idle * MAX_SAVED_SECONDS)
 
     def _idle_part(self) -> float:
         """Return the part of the cluster that is reserved and idle, of the resource that has the largest part."""
@@ -230,7 +231,7 @@ class GangReservation:
     def _is_valid(self, reservation: Reservation) -> bool:
         """Return whether the gang still waits for exactly this room.
 
-        A gang whose room is all free for `PATIENCE` seconds is excluded for a while: something else keeps it waiting.
+        A gang whose room is all free for `TOLERANCE_SECONDS` is excluded for a while: something else keeps it waiting.
         """
         session = self._session
         job = session.jobs.get(reservation.job.key)
@@ -252,8 +253,8 @@ class GangReservation:
             reservation.free_since = None
         elif reservation.free_since is None:
             reservation.free_since = session.now
-        elif session.now - reservation.free_since > PATIENCE:
-            self._excluded[job.key] = session.now + max(self._after, PATIENCE)
+        elif session.now - reservation.free_since > TOLERANCE_SECONDS:
+            self._excluded[job.key] = session.now + max(self._after, TOLERANCE_SECONDS)
             return False
         return True
 
@@ -313,7 +314,7 @@ class GangReservation:
                     add(staying, task.shape.requests)
                     started = epoch_or_none(task.pod.status.start_time or "")
                     is_new = started is None or started >= reservation.made
-                    has_new |= is_new and end > reservation.shadow + PATIENCE
+                    has_new |= is_new and end > reservation.shadow + TOLERANCE_SECONDS
             needed = reservation.needed[name]
             spare = {
                 resource: nodes.allocatable(resource).item(row) - staying.get(resource, 0) - needed.get(resource, 0)
@@ -327,8 +328,9 @@ class GangReservation:
 def choose_room(releases: Iterable[tuple[float, str, int]], count: int, now: float) -> tuple[float, dict[str, int]]:
     """Return from when on so many tasks fit, and how many on which node; the time is infinite if they never do.
 
-    `releases` are times from which on so many more tasks fit on a node. Of the moments until `MAX_DELAY` times as late
-    as the first one, it is the one for which the last `count` places before it are idle least until then.
+    `releases` are times from which on so many more tasks fit on a node. Of the times at most `MAX_DELAY` times as far
+    in the future as the earliest one, the result is the one for which the last `count` places before it are idle least
+    until then.
     """
     ordered = sorted(releases, key=lambda release: (release[0], -release[2], release[1]))
     places = [(at, name) for at, name, more in ordered for _ in range(more)]
