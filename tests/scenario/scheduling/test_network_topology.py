@@ -307,6 +307,18 @@ IDLE_APART = [
         binds={"a-0": "r1-1", "a-1": "r1-0"},
     ),
     Scenario(
+        name="a further one leaves the full rack of its part where the topology is soft",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 1, pods="1"),
+            *rack("r1", 1),
+            group("a", 1, phase="Inqueue", subGroupPolicy=[{**parts(1), "networkTopology": {"mode": "soft"}}]),
+            labelled(pod("a-0", "a", cpu="1", on="r0-0", phase="Running"), part="0"),
+            labelled(pod("a-1", "a"), part="0"),
+        ],
+        binds={"a-1": "r1-0"},
+    ),
+    Scenario(
         name="two that repel each other wait where the last rack has room for one of them, too",
         conf=ALLOCATE,
         cluster=[*rack("r0", 1), *rack("r1", 1), job("a", 2, hard=1, minTaskMember={"x": 2}), *IDLE_APART],
