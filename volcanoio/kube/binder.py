@@ -280,8 +280,8 @@ class Binder:
         finally:
             self._window.in_flight -= 1
         if not has_node:
-            self._refuse(item, 0, NODE_LEFT, "the node is no longer one of this scheduler's")
-        elif answer is None:
+            await self._revert(item, 0, NODE_LEFT, "the node is no longer one of this scheduler's")
+        elif answer is None:  # nothing may be sent any more, so the steps stay
             self._refuse(item, 0, FENCED, "this process may not bind now")
         elif isinstance(answer, str):
             await self._find_out(item, answer)
@@ -303,9 +303,9 @@ class Binder:
         return None
 
     async def _revert(self, item: _Bind, code: int, reason: str, message: str) -> None:
-        """Revert the steps before a bind that was sent, then refuse it: its pod is placed again after that."""
+        """Revert the steps before a bind, then refuse it: its pod is placed again after that."""
         if item.request.prebind:
-            self._pump()  # the request has ended, so its slot is free
+            self._pump()  # no request is in flight for the bind, so its slot is free
             await self._prebinder.take_back(item.request.prebind)
         self._refuse(item, code, reason, message)
 
@@ -349,7 +349,7 @@ class Binder:
             self._waiting.appendleft(item)
         else:
             code, reason = (404, "NotFound") if found is Finding.GONE else (409, "Conflict")
-            self._refuse(item, code, reason, f"the pod is {found.value}")
+            await self._revert(item, code, reason, f"the pod is {found.value}")
 
     async def _look(self, item: _Bind) -> Finding:
         """Read the pod, uncached, until there is a response."""

@@ -43,6 +43,10 @@ class Server:
         }
         self.refuse: dict[str, int] = {}
         self.refuse_bind = 0
+        self.pod = refusal(404, "NotFound")
+        """Response to uncached reads of a pod."""
+        self.left: set[str] = set()
+        """Nodes that are no longer this scheduler's."""
         self.conflicts = 0
         self.are_conflicts_carried_out = False
         self.bound: list[str] = []
@@ -56,6 +60,8 @@ class Server:
         *_, plural, name = call.path.removesuffix("/binding").removesuffix("/status").split("/")
         if call.method == "POST" and name == "persistentvolumeclaims":
             return self.create(call.body)
+        if plural == "pods" and call.method == "GET":
+            return self.pod
         if plural == "pods" and self.refuse_bind:
             return refusal(self.refuse_bind, "Invalid", "no")
         if plural == "pods":
@@ -109,7 +115,7 @@ class Server:
     async def binder(self) -> AsyncIterator[Binder]:
         prebinder = PreBinder(Sender(self.transport, clock=self.clock), clock=self.clock)
         self.bus.subscribe(prebinder.seen)
-        options = BinderOptions(prebinder=prebinder)
+        options = BinderOptions(prebinder=prebinder, may_use=lambda node: node not in self.left)
         async with Binder(self.transport, self.bus.publish, clock=self.clock, options=options) as binder:
             yield binder
 
@@ -316,6 +322,52 @@ async def test_a_refused_bind_reverts_its_steps_before_it_is_reported() -> None:
         await until(lambda: not binder.unfinished)
     assert server.annotations("a") == {}
     assert server.outcomes() == {"p0": "no"}
+
+
+async def test_a_bind_whose_node_left_reverts_its_steps() -> None:
+    server = Server("a", "b")
+    server.left = {"n1"}
+    async with server.binder() as binder:
+        binder.submit(batch(step("a", until={}, keeps={}), lock("b")))
+        await until(lambda: not binder.unfinished)
+    assert (server.annotations("a"), server.annotations("b")) == ({}, {})
+    assert server.outcomes() == dict.fromkeys(("p0", "p1"), "the node is no longer one of this scheduler's")
+
+
+@pytest.mark.parametrize(
+    ("pod", "message"),
+    [
+        (refusal(404, "NotFound"), "the pod is gone"),
+        (answer({"metadata": {"uid": "u0"}, "spec": {"nodeName": "n2"}}), "the pod is bound to another node"),
+    ],
+)
+async def test_a_bind_that_is_found_refused_after_an_unknown_outcome_reverts_its_steps(
+    pod: Response, message: str
+) -> None:
+    server = Server("a", "b")
+    server.refuse_bind, server.pod = 503, pod
+    steps = (step("a", until={}, keeps={}), lock("b"))
+    async with server.binder() as binder:
+        bind = BindRequest(uid="u0", namespace="ns", name="p0", node="n1", prebind=steps)
+        binder.submit(BindBatch(group="ns/g", cycle=1, binds=(bind,)))
+        await run_until_idle()
+        assert server.annotations("b") == {NODE: "n1"}, "nothing is reverted while the outcome is unknown"
+        await server.clock.advance(10.0)
+        await until(lambda: not binder.unfinished)
+    assert (server.annotations("a"), server.annotations("b")) == ({}, {})
+    assert server.outcomes() == {"p0": message}
+
+
+async def test_a_bind_that_is_found_done_after_an_unknown_outcome_keeps_its_steps() -> None:
+    server = Server("a")
+    server.refuse_bind = 503
+    server.pod = answer({"metadata": {"uid": "u0"}, "spec": {"nodeName": "n1"}})
+    async with server.binder() as binder:
+        binder.submit(batch(lock("a")))
+        await server.clock.advance(10.0)
+        await until(lambda: not binder.unfinished)
+    assert server.annotations("a") == {NODE: "n1"}
+    assert server.outcomes() == {"p0": "done"}
 
 
 async def test_leaving_ends_waiting_steps() -> None:
