@@ -18,6 +18,7 @@ from tests.scenario.scheduling.device_objects import (
     templated,
 )
 from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, queue, scenarios
+from volcanoio.kube.prebinder import matches
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
@@ -109,6 +110,16 @@ def test_the_claim_and_the_status_of_the_pod_list_the_requests_of_its_containers
         "resourceClaimName": name,
         "requestMappings": [{"containerName": "main", "resourceName": GPU, "requestName": "container-0-request-1"}],
     }
+
+
+def test_a_claim_that_is_being_deleted_is_not_used_in_place_of_a_new_one() -> None:
+    """The last bind of the pod was refused, and the finalizer of the claim made for it is not removed yet."""
+    world = World(node("n1"), CLASS, group("g", 1), resource_slice("s", gpus(1), on="n1"), conf=ENABLED)
+    world.put(asking("p", "g"))
+    (making,) = [step for step in world.run().requests[0].prebind if step.create]
+    assert matches(making.create, making.holds)
+    leaving = {**making.create["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert not matches({**making.create, "metadata": leaving}, making.holds)
 
 
 def test_devices_of_a_discarded_gang_go_to_the_next_job_in_the_same_cycle() -> None:

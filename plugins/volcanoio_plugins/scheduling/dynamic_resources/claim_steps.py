@@ -47,7 +47,10 @@ def allocate(claim: ResourceClaim, allocation: Allocation, task: Task, now: floa
 
 
 def make(claim: ResourceClaim, requests: Sequence[Manifest], task: Task) -> PreBindStep:
-    """Return the step that makes the claim for the extended resources of a pod."""
+    """Return the step that makes the claim for the extended resources of a pod.
+
+    A claim that was made for the pod before is used, unless it is being deleted, as after a refused bind.
+    """
     owner = kinds.owner_reference(kinds.POD, task.pod)
     del owner["blockOwnerDeletion"]
     metadata = {
@@ -58,7 +61,8 @@ def make(claim: ResourceClaim, requests: Sequence[Manifest], task: Task) -> PreB
         "finalizers": [FINALIZER],
     }
     manifest = {"metadata": metadata, "spec": {"devices": {"requests": list(requests)}}}
-    return _step(claim, create=manifest, holds={"metadata": {"ownerReferences": [{"uid": task.uid}]}})
+    usable = {"ownerReferences": [{"uid": task.uid}], "deletionTimestamp": None}
+    return _step(claim, create=manifest, holds={"metadata": usable})
 
 
 def name_in_status(claim: ResourceClaim, mappings: Sequence[Manifest], task: Task) -> PreBindStep:
