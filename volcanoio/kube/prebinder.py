@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import anyio
@@ -53,6 +54,10 @@ class _StepError(Exception):
         self.code = code
 
 
+class _ChangedError(_StepError):
+    """An object that is not as a step requires it, because another client changed it."""
+
+
 class PreBinder:
     """Runner of pre-bind steps; subscribe `seen` to the bus, so that observed objects resume waiting steps."""
 
@@ -87,12 +92,20 @@ class PreBinder:
         try:
             for step in bind.prebind:
                 if step.before:
-                    await self._wait(msgspec.structs.replace(step, until=step.undo, holds={}))
-                    await self._write_if_before(msgspec.structs.replace(step, before=step.undo), written)
+                    await self._take_lock(step, written)
         except _StepError as error:
             await self.take_back(written)
             return PreBindFailure(bind, error.code, str(error))
         return None
+
+    async def _take_lock(self, step: PreBindStep, written: Steps) -> None:
+        """Write a lock once it is free; if another client takes it first, wait again until the same deadline."""
+        deadline = self._clock.monotonic() + step.timeout
+        while True:
+            await self._wait(msgspec.structs.replace(step, until=step.undo, holds={}), deadline)
+            with suppress(_ChangedError):
+                await self._write_if_before(msgspec.structs.replace(step, before=step.undo), written)
+                return
 
     async def changed(self, group: AnyPodGroup) -> tuple[int, str]:
         """Return (0, "") if the stored PodGroup has the uid and the spec of `group`; else a code and what differs."""
@@ -188,7 +201,7 @@ class PreBinder:
             if attempt and matches(known, step.patch):  # a refused attempt that was carried out before
                 return
             if not matches(known, step.before):
-                raise _StepError(f"{_step_object(step)} was changed by another client", 409)
+                raise _ChangedError(f"{_step_object(step)} was changed by another client", 409)
             if not attempt:
                 written.append(step)
             error = await self._write(step, step.patch, str(known["metadata"].get("resourceVersion", "")))
@@ -208,11 +221,10 @@ class PreBinder:
     async def _wait_all(self, bind: BindRequest, _written: Steps) -> None:
         for step in bind.prebind:
             if step.until:
-                await self._wait(step)
+                await self._wait(step, self._clock.monotonic() + step.timeout)
 
-    async def _wait(self, step: PreBindStep) -> None:
-        """Return once the object has the wanted state."""
-        deadline = self._clock.monotonic() + step.timeout
+    async def _wait(self, step: PreBindStep, deadline: float) -> None:
+        """Return once the object has the wanted state; it fails at `deadline` (seconds of the monotonic clock)."""
         key = step.resource, f"{step.namespace}/{step.name}" if step.namespace else step.name
         wake = asyncio.Event()
         self._waiting.setdefault(key, set()).add(wake)

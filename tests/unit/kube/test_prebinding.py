@@ -47,6 +47,8 @@ class Server:
         """Response to uncached reads of a pod."""
         self.left: set[str] = set()
         """Nodes that are no longer this scheduler's."""
+        self.locked_after_read: Manifest = {}
+        """What another client writes to a claim after the next read of it."""
         self.conflicts = 0
         self.are_conflicts_carried_out = False
         self.bound: list[str] = []
@@ -72,7 +74,10 @@ class Server:
         if claim is None:
             return refusal(404, "NotFound")
         if call.method == "GET":
-            return answer(claim)
+            read, written, self.locked_after_read = answer(claim), self.locked_after_read, {}
+            if written:
+                self.set(name, written)
+            return read
         if call.method == "DELETE":
             self.log.append(f"delete {name}")
             return answer(self.claims.pop(name))
@@ -575,6 +580,40 @@ async def test_binds_whose_lock_is_not_released_are_refused() -> None:
     )
     assert server.outcomes() == {"p0": "done", "p1": reason, "p2": reason}
     assert server.annotations("volume") == {}, "what its other steps wrote is reverted"
+
+
+FREE: Manifest = {"metadata": {"annotations": {NODE: None}}}
+
+
+async def test_a_lock_that_another_client_takes_first_is_waited_for_again() -> None:
+    server = Server("a", "volume")
+    async with server.binder() as binder:
+        binder.submit(same_lock(2))
+        await until(partial(has_bound, server, 1))
+        server.locked_after_read = {"metadata": {"annotations": {NODE: "of-another-scheduler"}}}
+        server.set("a", FREE)
+        await run_until_idle()
+        assert server.annotations("a") == {NODE: "of-another-scheduler"}
+        server.set("a", FREE)
+        await until(lambda: not binder.unfinished)
+    assert server.outcomes() == {"p0": "done", "p1": "done"}
+    assert server.annotations("a") == {NODE: "n1"}
+
+
+async def test_a_lock_is_waited_for_until_one_deadline_however_often_others_take_it() -> None:
+    server = Server("a", "volume")
+    async with server.binder() as binder:
+        binder.submit(same_lock(2))
+        await until(partial(has_bound, server, 1))
+        await server.clock.advance(400.0)
+        server.locked_after_read = {"metadata": {"annotations": {NODE: "of-another-scheduler"}}}
+        server.set("a", FREE)
+        await server.clock.advance(190.0)
+        assert binder.unfinished == 1
+        await server.clock.advance(20.0)
+        await until(lambda: not binder.unfinished)
+    assert "timed out" in server.outcomes()["p1"]
+    assert "after 600 seconds" in server.outcomes()["p1"]
 
 
 async def test_a_process_that_ends_refuses_the_binds_that_wait_for_a_lock() -> None:
