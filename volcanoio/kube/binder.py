@@ -192,14 +192,16 @@ class Binder:
         """Send binds that need the same lock, each once it was released; refuse the rest when it is not."""
         queued = items[0].batch.queued
         for at, item in enumerate(items):
-            if (failure := await self._prebinder.lock(item.request)) is not None:
+            locked = await self._prebinder.lock(item.request)
+            if isinstance(locked, PreBindFailure):
                 left = items[at:]
                 for each in left:
                     await self._prebinder.take_back(_without_locks(each.request).prebind)
                 for each in left:
                     queued.remove(each)
-                self._refuse_unprepared(left, failure)
+                self._refuse_unprepared(left, locked)
                 return
+            item.request = locked
             queued.remove(item)
             self._send([item])
 

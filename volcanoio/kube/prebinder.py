@@ -24,7 +24,9 @@ from volcanoio.kube.requests import DeleteOptions, PatchOptions
 from volcanoio.kube.sender import Sender
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.devices.annotations import lock_time
 from volcanoio.model.scheduling import PodGroup
+from volcanoio.model.times import rfc3339
 from volcanoio.model.workloads import NativePodGroup
 
 Steps: TypeAlias = list[PreBindStep]
@@ -83,29 +85,30 @@ class PreBinder:
             await self.take_back(written)
         return failure
 
-    async def lock(self, bind: BindRequest) -> PreBindFailure | None:
-        """Take the locks of a bind (its steps with `before`) that another bind of ours has; return why that failed.
+    async def lock(self, bind: BindRequest) -> BindRequest | PreBindFailure:
+        """Take the locks of a bind (its steps with `before`) that another bind of ours has.
 
-        They are free once the objects match what `undo` reverts to. After a failure the writes were reverted.
+        They are free once the objects match what `undo` reverts to. Returns the bind with the locks as they were
+        written, or why one could not be taken, after the writes were reverted.
         """
         written: Steps = []
         try:
-            for step in bind.prebind:
-                if step.before:
-                    await self._take_lock(step, written)
+            steps = [await self._take_lock(step, written) if step.before else step for step in bind.prebind]
         except _StepError as error:
             await self.take_back(written)
             return PreBindFailure(bind, error.code, str(error))
-        return None
+        return msgspec.structs.replace(bind, prebind=tuple(steps))
 
-    async def _take_lock(self, step: PreBindStep, written: Steps) -> None:
+    async def _take_lock(self, step: PreBindStep, written: Steps) -> PreBindStep:
         """Write a lock once it is free; if another client takes it first, wait again until the same deadline."""
         deadline = self._clock.monotonic() + step.timeout
         while True:
             await self._wait(msgspec.structs.replace(step, until=step.undo, holds={}), deadline)
+            patch = _dated(step.patch, self._clock.now())
+            taken = msgspec.structs.replace(step, before=step.undo, patch=patch)
             with suppress(_ChangedError):
-                await self._write_if_before(msgspec.structs.replace(step, before=step.undo), written)
-                return
+                await self._write_if_before(taken, written)
+                return taken
 
     async def changed(self, group: AnyPodGroup) -> tuple[int, str]:
         """Return (0, "") if the stored PodGroup has the uid and the spec of `group`; else a code and what differs."""
@@ -280,6 +283,16 @@ def matches(value: Any, pattern: Any) -> bool:
     if isinstance(pattern, (list, tuple)):
         return isinstance(value, list) and all(any(matches(each, wanted) for each in value) for wanted in pattern)
     return bool(value) if pattern is True else bool(value == pattern)
+
+
+def _dated(patch: Manifest, now: float) -> Manifest:
+    """Return the patch of a lock with the time `now` in place of that of the decision, with which its value begins."""
+    metadata: Manifest = patch.get("metadata", {})
+    annotations = {
+        name: text if lock_time(text) is None else rfc3339(now) + text[len(text.partition(",")[0]) :]
+        for name, text in metadata.get("annotations", {}).items()
+    }
+    return {**patch, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _step_object(step: PreBindStep) -> str:

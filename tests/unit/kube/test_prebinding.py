@@ -538,12 +538,12 @@ async def test_an_expired_lock_is_replaced_by_the_first_of_several_binds() -> No
     assert server.outcomes() == {"p0": "done", "p1": "done"}
 
 
-def same_lock(count: int, claim: str = "volume") -> BindBatch:
+def same_lock(count: int, claim: str = "volume", value: str = "n1") -> BindBatch:
     """Return a batch whose binds need the same lock; the last one also has a claim."""
     binds = [
         BindRequest(
-            uid=f"u{at}", namespace="ns", name=f"p{at}", node="n1", prebind=(lock("a"),) if at + 1 < count else (
-                lock("a"), step(claim, until={}, keeps={}),
+            uid=f"u{at}", namespace="ns", name=f"p{at}", node="n1", prebind=(lock("a", value),) if at + 1 < count else (
+                lock("a", value), step(claim, until={}, keeps={}),
             ),
         )
         for at in range(count)
@@ -614,6 +614,21 @@ async def test_a_lock_is_waited_for_until_one_deadline_however_often_others_take
         await until(lambda: not binder.unfinished)
     assert "timed out" in server.outcomes()["p1"]
     assert "after 600 seconds" in server.outcomes()["p1"]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_lock_has_the_time_of_its_write(*, refused: bool) -> None:
+    """Else the third pod of a gang may write a lock that is five minutes old, which other schedulers ignore."""
+    server = Server("a", "volume")
+    async with server.binder() as binder:
+        binder.submit(same_lock(2, value="1970-01-01T00:16:40Z,ns,p"))
+        await until(partial(has_bound, server, 1))
+        assert server.annotations("a") == {NODE: "1970-01-01T00:16:40Z,ns,p"}
+        await server.clock.advance(299.0)
+        server.refuse_bind = 422 if refused else 0
+        server.set("a", FREE)
+        await until(lambda: not binder.unfinished)
+    assert server.annotations("a") == ({} if refused else {NODE: "1970-01-01T00:21:39Z,ns,p"})
 
 
 async def test_a_process_that_ends_refuses_the_binds_that_wait_for_a_lock() -> None:

@@ -256,7 +256,10 @@ class Deviceshare:
         return self._given.locks and self.annotates(shape)
 
     def prebind(self, task: Task) -> Sequence[PreBindStep]:
-        """Return the step that locks the node for each kind of devices, until the device plugin unlocks it."""
+        """Return the step that locks the node for each kind of devices, until the device plugin unlocks it.
+
+        The lock has the time of this decision; a bind that waits for the lock of another one writes its own time.
+        """
         session = self._ledger.session
         meta = session.nodes.objects[self._row(task.node)].metadata
         locks = dict.fromkeys(self._ledger.kinds[one.kind].lock for one in self._requests_of(task.pod))
