@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.localcluster.controllers.worlds import World
+from volcanoio.framework.events import Change, Observed
 from volcanoio.localcluster.controllers.devicetainteviction import DeviceTaintEvictionController
 from volcanoio.model.base import Manifest
-from volcanoio.model.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcanoio.model.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
 from volcanoio.model.times import rfc3339
 
 
@@ -76,3 +77,51 @@ def test_other_effects_evict_nothing() -> None:
     user(world, "p", "g")
     world.run_until_stable()
     assert leaving(world) == set()
+
+
+IMMUNE = {"operator": "Exists"}
+
+
+def test_a_change_of_a_claim_or_of_its_pod_concerns_the_tainted_slices_of_its_pools() -> None:
+    controller = DeviceTaintEvictionController()
+    world = World(controller)
+    for name, pool, device in (("s", "p", tainted(world)), ("t", "q", tainted(world)), ("u", "p", {"name": "h"})):
+        spec = part(device)["spec"]
+        world.put(
+            RESOURCE_SLICE, {"metadata": {"name": name}, "spec": {**spec, "pool": {**spec["pool"], "name": pool}}}
+        )
+    user(world, "one", "g", IMMUNE)
+    user(world, "other", "g", IMMUNE, pool="q")
+    user(world, "of-another-driver", "g", driver="e")
+    results = [{"request": "r", "driver": "d", "pool": pool, "device": "g", "tolerations": [IMMUNE]} for pool in "pq"]
+    user(world, "both", "g")
+    world.change(RESOURCE_CLAIM, "ns/both", {"status": {"allocation": {"devices": {"results": results}}}})
+    world.run_until_stable()
+
+    def concerned(kind: Kind, name: str) -> list[str]:
+        obj = world.cached.by_key(kind)[f"ns/{name}"]
+        event = Observed(resource=kind.resource, change=Change.CHANGED, object=obj)
+        return list(controller.keys(event, world.cached))
+
+    for kind in (RESOURCE_CLAIM, POD):
+        assert {name: concerned(kind, name) for name in ("one", "other", "of-another-driver", "both")} == {
+            "one": ["s"],
+            "other": ["t"],
+            "of-another-driver": [],
+            "both": ["s", "t"],
+        }
+
+
+def test_all_pods_that_share_a_claim_go() -> None:
+    world = World(DeviceTaintEvictionController())
+    world.put(RESOURCE_SLICE, part(tainted(world)))
+    user(world, "a", "g", IMMUNE)
+    user(world, "b", "h")
+    both = [{"resource": "pods", "name": name, "uid": world.get(POD, f"ns/{name}")["metadata"]["uid"]} for name in "ab"]
+    world.change(RESOURCE_CLAIM, "ns/b", {"status": {"reservedFor": both}})
+    world.run_until_stable()
+    assert leaving(world) == set()
+    results = [{"request": "r", "driver": "d", "pool": pool, "device": "g"} for pool in "pq"]
+    world.change(RESOURCE_CLAIM, "ns/b", {"status": {"allocation": {"devices": {"results": results}}}})
+    world.run_until_stable()
+    assert leaving(world) == {"a", "b"}

@@ -6,22 +6,55 @@ at once, or when the tolerationSeconds of its claim's request are over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import cast
 
 from volcanoio.framework.effects import Record
 from volcanoio.framework.events import Observed
-from volcanoio.framework.objects import Objects
+from volcanoio.framework.objects import Index, Objects
 from volcanoio.framework.reconciler import NO_CHANGES, Plan, ReconcileView, Write
 from volcanoio.localcluster.controllers.contract import ClusterController
 from volcanoio.localcluster.controllers.nodelifecycle import stays_until
 from volcanoio.localcluster.controllers.pods import finished, terminating
 from volcanoio.localcluster.controllers.tainteviction import deletion, disrupted
+from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod, Taint
 from volcanoio.model.dynamic_resources.objects import ResourceClaim, ResourceSlice
 from volcanoio.model.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE, object_reference
 from volcanoio.model.selectors import NO_EXECUTE
 
 _REASON, _TEXT = "DeletionByDeviceTaintManager", "Device Taint manager: deleting due to NoExecute taint"
+_SEVERAL = "*"
+"""Value in an index of objects that have several values."""
+
+
+def _pools(claim: ApiObject) -> set[str]:
+    """Return the pools of the devices of a claim, as `driver/pool`."""
+    allocation = claim.status.allocation if isinstance(claim, ResourceClaim) else None
+    return set() if allocation is None else {f"{one.driver}/{one.pool}" for one in allocation.devices.results}
+
+
+def _consumers(claim: ApiObject) -> set[str]:
+    """Return the uids of the pods for which a claim is reserved."""
+    return {one.uid for one in claim.status.reserved_for} if isinstance(claim, ResourceClaim) else set()
+
+
+def _tainted_pool(part: ApiObject) -> str | None:
+    """Return the pool of a slice as `driver/pool`, None if no device of the slice has NoExecute taints."""
+    return _pool(part) if isinstance(part, ResourceSlice) and _tainted(part) else None
+
+
+def _pool(part: ResourceSlice) -> str:
+    return f"{part.spec.driver}/{part.spec.pool.name}"
+
+
+def _only(values: Collection[str]) -> str | None:
+    return _SEVERAL if len(values) > 1 else next(iter(values), None)
+
+
+_BY_POOL = Index("pool", lambda claim: _only(_pools(claim)))
+_BY_CONSUMER = Index("consumer", lambda claim: _only(_consumers(claim)))
+_BY_TAINTED_POOL = Index("tainted pool", _tainted_pool)
 
 
 class DeviceTaintEvictionController(ClusterController):
@@ -39,13 +72,15 @@ class DeviceTaintEvictionController(ClusterController):
         return super().wakes(event) and isinstance(event.object, ResourceSlice) and bool(_tainted(event.object))
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
-        """Return the slice that changed; for a claim or a pod with claims all slices with tainted devices."""
+        """Return the slice that changed; for a claim or a pod with claims the tainted slices of the pools they use."""
         obj = event.obj
         if isinstance(obj, ResourceSlice):
             return (obj.metadata.name,)
-        if isinstance(obj, Pod) and not obj.spec.resource_claims and obj.status.extended_resource_claim_status is None:
-            return ()
-        return self.all_keys(objects, 0.0)
+        if isinstance(obj, ResourceClaim):
+            pools = _pools(obj)
+        else:
+            pools = {pool for claim in _claims(objects, _BY_CONSUMER, obj.metadata.uid) for pool in _pools(claim)}
+        return sorted(key for pool in pools for key in objects.indexed(RESOURCE_SLICE, _BY_TAINTED_POOL, pool))
 
     def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
         """Return all slices with tainted devices."""
@@ -80,10 +115,16 @@ def _tainted(part: ResourceSlice) -> Mapping[str, list[Taint]]:
     return {name: taints for name, taints in found if taints}
 
 
+def _claims(objects: Objects, index: Index, value: str) -> list[ResourceClaim]:
+    """Return the claims that may have a value in an index, sorted: those with that value alone, and with several."""
+    found = {**objects.indexed(RESOURCE_CLAIM, index, value), **objects.indexed(RESOURCE_CLAIM, index, _SEVERAL)}
+    return [cast("ResourceClaim", found[key]) for key in sorted(found)]
+
+
 def _users(part: ResourceSlice, taints: Mapping[str, list[Taint]], view: ReconcileView) -> Iterator[tuple[Pod, float]]:
     """Yield the running pods that use tainted devices, with the time until which their claims tolerate them."""
     spec = part.spec
-    for claim in sorted(view.objects.all(RESOURCE_CLAIM, ResourceClaim), key=lambda one: one.metadata.key):
+    for claim in _claims(view.objects, _BY_POOL, _pool(part)):
         if (allocation := claim.status.allocation) is None:
             continue
         moments = [
