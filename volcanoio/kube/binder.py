@@ -175,7 +175,7 @@ class Binder:
                 self._refuse_all(items, code, GROUP_CHANGED, changed)
                 return
         since = self._clock.monotonic()
-        first, later = _in_turn(items)
+        first, later = _split_by_lock(items)
         rest = [_without_locks(item.request) for following in later for item in following]
         failure = await self._prebinder.carry_out([*(item.request for item in first), *rest])
         if any(item.request.prebind for item in items):
@@ -186,9 +186,9 @@ class Binder:
         self._send(first)
         for following in later:
             following[0].batch.queued += following
-            self._preparing.start(self._send_in_turn(following))
+            self._preparing.start(self._send_after_unlock(following))
 
-    async def _send_in_turn(self, items: list[_Bind]) -> None:
+    async def _send_after_unlock(self, items: list[_Bind]) -> None:
         """Send binds that need the same lock, each once it was released; refuse the rest when it is not."""
         queued = items[0].batch.queued
         for at, item in enumerate(items):
@@ -196,7 +196,7 @@ class Binder:
             if isinstance(locked, PreBindFailure):
                 left = items[at:]
                 for each in left:
-                    await self._prebinder.take_back(_without_locks(each.request).prebind)
+                    await self._prebinder.revert(_without_locks(each.request).prebind)
                 for each in left:
                     queued.remove(each)
                 self._refuse_unprepared(left, locked)
@@ -308,7 +308,7 @@ class Binder:
         """Revert the steps before a bind, then refuse it: its pod is placed again after that."""
         if item.request.prebind:
             self._pump()  # no request is in flight for the bind, so its slot is free
-            await self._prebinder.take_back(item.request.prebind)
+            await self._prebinder.revert(item.request.prebind)
         self._refuse(item, code, reason, message)
 
     async def _post(self, item: _Bind) -> Response | str | None:
@@ -416,7 +416,7 @@ class Binder:
             self._publish(events)
 
 
-def _in_turn(items: Sequence[_Bind]) -> tuple[list[_Bind], list[list[_Bind]]]:
+def _split_by_lock(items: Sequence[_Bind]) -> tuple[list[_Bind], list[list[_Bind]]]:
     """Return the binds that can be sent first, and those that follow one of them because they lock the same object."""
     first: list[_Bind] = []
     later: dict[tuple[str, str, str], list[_Bind]] = {}

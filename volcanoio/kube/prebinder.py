@@ -82,7 +82,7 @@ class PreBinder:
         failure = await self._first_failure(binds, self._write_all, written, hurry=False)
         failure = failure or await self._first_failure(binds, self._wait_all, written, hurry=True)
         if failure is not None:
-            await self.take_back(written)
+            await self.revert(written)
         return failure
 
     async def lock(self, bind: BindRequest) -> BindRequest | PreBindFailure:
@@ -95,7 +95,7 @@ class PreBinder:
         try:
             steps = [await self._take_lock(step, written) if step.before else step for step in bind.prebind]
         except _StepError as error:
-            await self.take_back(written)
+            await self.revert(written)
             return PreBindFailure(bind, error.code, str(error))
         return msgspec.structs.replace(bind, prebind=tuple(steps))
 
@@ -129,7 +129,7 @@ class PreBinder:
             return 409, f'PodGroup "{namespace}/{name}" was changed, and the decision was made without that change'
         return 0, ""
 
-    async def take_back(self, steps: Sequence[PreBindStep]) -> None:
+    async def revert(self, steps: Sequence[PreBindStep]) -> None:
         """Revert the writes, last first; objects that reached the wanted state or differ from our write stay."""
         for step in reversed(steps):
             for _ in range(_ATTEMPTS):

@@ -47,6 +47,7 @@ class Server:
         """Response to uncached reads of a pod."""
         self.left: set[str] = set()
         """Nodes that are no longer this scheduler's."""
+        self.is_leading = True
         self.locked_after_read: Manifest = {}
         """What another client writes to a claim after the next read of it."""
         self.conflicts = 0
@@ -118,10 +119,11 @@ class Server:
 
     @asynccontextmanager
     async def binder(self) -> AsyncIterator[Binder]:
-        prebinder = PreBinder(Sender(self.transport, clock=self.clock), clock=self.clock)
+        fence = partial(getattr, self, "is_leading")
+        prebinder = PreBinder(Sender(self.transport, clock=self.clock, fence=fence), clock=self.clock)
         self.bus.subscribe(prebinder.seen)
         options = BinderOptions(prebinder=prebinder, may_use=lambda node: node not in self.left)
-        async with Binder(self.transport, self.bus.publish, clock=self.clock, options=options) as binder:
+        async with Binder(self.transport, self.bus.publish, clock=self.clock, fence=fence, options=options) as binder:
             yield binder
 
     def outcomes(self) -> dict[str, str]:
@@ -178,7 +180,7 @@ async def test_all_steps_of_a_batch_come_before_its_first_bind() -> None:
     assert server.outcomes() == {"p0": "done", "p1": "done", "p2": "done"}
 
 
-async def test_a_refused_write_refuses_the_batch_and_takes_back_the_others() -> None:
+async def test_a_refused_write_refuses_the_batch_and_reverts_the_others() -> None:
     server = Server("a", "b")
     server.refuse["b"] = 409
     async with server.binder() as binder:
@@ -373,6 +375,18 @@ async def test_a_bind_that_is_found_done_after_an_unknown_outcome_keeps_its_step
         await until(lambda: not binder.unfinished)
     assert server.annotations("a") == {NODE: "n1"}
     assert server.outcomes() == {"p0": "done"}
+
+
+async def test_after_the_lease_is_lost_a_bind_is_refused_and_what_its_steps_wrote_stays() -> None:
+    server = Server("a")
+    async with server.binder() as binder:
+        binder.submit(batch(step("a", keeps={})))
+        await until(lambda: server.log)
+        server.is_leading = False
+        server.complete("a")
+        await until(lambda: not binder.unfinished)
+    assert server.log == ["write a"]
+    assert server.outcomes() == {"p0": "this process may not bind now"}
 
 
 async def test_leaving_ends_waiting_steps() -> None:

@@ -106,9 +106,9 @@ class DeviceLedger:
             return 0.0
         kinds = [kind for kind in self.kinds.values() if kind.lock == lock]
         for task in self.session.tasks_on(node.metadata.name):
-            is_in_turn = task.status is TaskStatus.ALLOCATED and task.job == gang
-            annotations = task.bind_annotations
-            if task.status in _IN_FLIGHT and not is_in_turn and any(one.shares(task.pod, annotations) for one in kinds):
+            is_same_gang = task.status is TaskStatus.ALLOCATED and task.job == gang
+            is_locking = task.status in _IN_FLIGHT and not is_same_gang
+            if is_locking and any(one.shares(task.pod, task.bind_annotations) for one in kinds):
                 return float("inf")
         locked_at = lock_time(node.metadata.annotations.get(lock, ""))
         if locked_at is None or self.session.now >= locked_at + LOCK_SECONDS:
