@@ -95,7 +95,10 @@ def test_a_change_of_a_claim_or_of_its_pod_concerns_the_tainted_slices_of_its_po
     user(world, "of-another-driver", "g", driver="e")
     results = [{"request": "r", "driver": "d", "pool": pool, "device": "g", "tolerations": [IMMUNE]} for pool in "pq"]
     user(world, "both", "g")
-    world.change(RESOURCE_CLAIM, "ns/both", {"status": {"allocation": {"devices": {"results": results}}}})
+    others = [{"resource": "pods", "name": "x", "uid": "x"}]
+    reserved = [*world.get(RESOURCE_CLAIM, "ns/both")["status"]["reservedFor"], *others]
+    shared = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
+    world.change(RESOURCE_CLAIM, "ns/both", {"status": shared})
     world.run_until_stable()
 
     def concerned(kind: Kind, name: str) -> list[str]:

@@ -78,8 +78,12 @@ class DeviceTaintEvictionController(ClusterController):
             return (obj.metadata.name,)
         if isinstance(obj, ResourceClaim):
             pools = _pools(obj)
+        elif isinstance(obj, Pod) and (obj.spec.resource_claims or obj.status.extended_resource_claim_status):
+            uid = obj.metadata.uid
+            claims = _claims(objects, _BY_CONSUMER, uid)
+            pools = {pool for claim in claims if uid in _consumers(claim) for pool in _pools(claim)}
         else:
-            pools = {pool for claim in _claims(objects, _BY_CONSUMER, obj.metadata.uid) for pool in _pools(claim)}
+            return ()
         return sorted(key for pool in pools for key in objects.indexed(RESOURCE_SLICE, _BY_TAINTED_POOL, pool))
 
     def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
