@@ -343,21 +343,31 @@ class Allocate:
     ) -> Generator[None, None, int]:
         """Place what a gang of different tasks needs where a search finds nodes for it; return the number of tasks."""
         found = yield from session.domains.search(job, statement, levels, pending.runs_by_sub_job)
-        if not found:
+        if found is None:
             return 0
-        mark = statement.savepoint()
-        for number, (task, node) in enumerate(found, 1):
+        mark, number, beyond_quota, is_free = statement.savepoint(), 0, None, True
+        for task, node in found.nodes:
             run = Run(task.shape, task.role, [task], node)
             if session.allocatable(job, run.shape, 1) <= 0:
+                beyond_quota = run.shape
                 break
             statement.allocate(run, 0, 1, until_ready=False)
+            if not (is_free := task.node == node):  # the node was taken meanwhile: the task has another one, or none
+                break
+            number += 1
             if not number % PLACED_PER_STEP:
                 yield
-        if session.job_ready(job) or session.job_pipelined(job):
+        if is_free and (session.job_ready(job) or session.job_pipelined(job)):
+            session.begin_attempt(job)
             pending.drop_placed()
-            return len(found)
+            return number
+        if beyond_quota is None:
+            statement.rollback(mark)
+            session.domains.refuse_found(job, found)
+            return 0
+        session.begin_attempt(job)
+        session.allocatable(job, beyond_quota, 1)  # records that the quota is the reason, not the nodes
         statement.rollback(mark)
-        session.domains.refuse_found(job)
         return 0
 
     def _place_all(

@@ -65,9 +65,9 @@ def pipeline_all(
         return False
     statement.rollback(mark)
     found = yield from session.domains.search(job, statement, [[within]], {"": runs})
-    if not found or len(found) < sum(len(run.tasks) for run in runs):
+    if found is None or len(found.nodes) < sum(len(run.tasks) for run in runs):
         return False
-    single = [Run(task.shape, task.role, [task], node) for task, node in found]
+    single = [Run(task.shape, task.role, [task], node) for task, node in found.nodes]
     return (yield from _pipeline_in_order(session, statement, job, single, within))
 
 

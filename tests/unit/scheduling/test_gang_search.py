@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.scenario.scheduling.harness import World, group, pod
+from tests.scenario.scheduling.harness import World, group, node, pod, queue
 from tests.scenario.scheduling.podrules import terminating
 from tests.unit.scheduling.gang_placements import CONF, Case, Member, Solver
 from volcanoio.engine.scheduling.cluster.attempts import FailedSearch
+from volcanoio.engine.scheduling.topology.gang_search import GangSearch
+from volcanoio.framework.scheduling.session import Assignment
 from volcanoio.model import kinds
 
 NODES = st.tuples(st.integers(1, 6), st.booleans())
@@ -138,3 +144,54 @@ def test_a_search_is_repeated_when_the_gang_changes() -> None:
     assert not first.is_incomplete
     world.put(pod("a-3", "a", cpu="1"))
     assert len(world.run(2).binds) == len(case.members)
+
+
+def test_a_search_is_repeated_when_the_roles_need_fewer_pods() -> None:
+    case = Case([[[(3, True), (5, True)]]], [], 3)
+    world = case.world()
+    hard = {"mode": "hard", "highestTierAllowed": 1}
+
+    def gang(**minimums: int) -> None:
+        world.put(group("a", 3, phase="Inqueue", networkTopology=hard, minTaskMember=minimums))
+
+    gang(x=1, y=2)
+    world.put(pod("a-0", "a", role="x", cpu="6"))
+    for cpu in (1, 2, 4):
+        world.put(pod(f"a-{cpu}", "a", role="y", cpu=str(cpu)))
+    world.run()
+    assert failed_search(world) is not None
+    gang(y=3)
+    assert set(world.run(2).binds) == {"a-1", "a-2", "a-4"}
+
+
+def test_pods_that_were_placed_after_a_search_have_no_fit_errors() -> None:
+    world = Case([[[(3, True), (5, True)]]], [Member(1), Member(2), Member(4)], 3).world().run()
+    assert len(world.binds) == 3
+    assert world.state.ledger.jobs["ns/a"].attempts.fit_errors == {}
+
+
+@pytest.mark.parametrize("limit", [6, 7])
+def test_a_gang_that_its_quota_keeps_out_waits_for_its_queue(limit: int) -> None:
+    """With 7 cores of quota one pod after the other fails at the nodes, and what a search finds is above the quota."""
+    case = Case([[[(3, True), (5, True)]]], [Member(1), Member(2), Member(4), Member(1)], 4)
+    conf = CONF.replace("{name: gang}", "{name: gang}, {name: proportion}")
+    world = World(*case.cluster(), *case.gang(), queue("default", capability={"cpu": str(limit)}), conf=conf).run(2)
+    assert world.binds == {}
+    assert "QueueQuota" in world.condition("a")[2]
+    world.put(queue("default", capability={"cpu": "8"}))
+    assert len(world.run(2).binds) == 4
+
+
+def test_pods_whose_nodes_were_taken_after_the_search_are_not_placed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = GangSearch.run
+
+    def outdated(*given: Any) -> Generator[None, None, Assignment | None]:
+        found = yield from run(*given)
+        return None if found is None else found._replace(nodes=[(task, "s0-0-0") for task, _ in found.nodes])
+
+    monkeypatch.setattr(GangSearch, "run", outdated)
+    world = Case([[[(3, True), (5, True)]]], [Member(1), Member(2), Member(4)], 3).world()
+    world.put(node("outside", "9"))
+    world.run(2)
+    assert world.binds == {}
+    assert "NetworkTopologySearchIncomplete" in world.condition("a")[2]

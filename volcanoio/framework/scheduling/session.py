@@ -218,6 +218,13 @@ class Placed(NamedTuple):
     ready: bool
 
 
+class Assignment(NamedTuple):
+    """Result of a search for a gang: tasks with their nodes, and what identifies the gang that was searched for."""
+
+    nodes: Sequence[tuple[Task, str]]
+    signature: tuple[object, ...]
+
+
 class Statement(Protocol):
     """Operations on tasks of one job that are committed or discarded as a whole.
 
@@ -350,18 +357,19 @@ class Domains(Protocol):
         statement: Statement,
         levels: Sequence[Sequence[str]],
         runs_by_sub_job: Mapping[str, Sequence[Run]],
-    ) -> Generator[None, None, list[tuple[Task, str]] | None]:
-        """Search nodes for what a job still needs in the HyperNodes of these levels; return tasks and nodes.
+    ) -> Generator[None, None, Assignment | None]:
+        """Search nodes for what a job still needs in the HyperNodes of these levels.
 
         For gangs of different tasks with a hard topology, after placing one after the other failed: assignments are
-        tried under a step limit. None where there is none, nothing is to be searched, or the limit was reached, which
-        is recorded on the job, unless the statement has evictions. Pending tasks are given by the sub-job's key, ""
-        for a job without sub-jobs. The statement must hold none of the job's tasks, and is unchanged afterwards.
+        tried under a step limit. None where there is none, only the quota was short, nothing is to be searched, or the
+        limit was reached, which is recorded on the job, unless the statement has evictions. Pending tasks are given by
+        the sub-job's key, "" for a job without sub-jobs. The statement must hold none of the job's tasks, and is
+        unchanged afterwards.
         """
         ...
 
-    def refuse_found(self, job: Job) -> None:
-        """Record that the nodes that `search` found cannot be used, for example because the queue has no room."""
+    def refuse_found(self, job: Job, found: Assignment) -> None:
+        """Record that the nodes that `search` found cannot be used: they are not searched again for some time."""
         ...
 
     def roomiest(self, names: Sequence[str], runs: Sequence[Run]) -> str:

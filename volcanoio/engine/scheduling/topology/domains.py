@@ -24,11 +24,11 @@ from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.placer import Domain
-from volcanoio.engine.scheduling.topology.gang_search import Assignment, GangSearch, PendingPart
+from volcanoio.engine.scheduling.topology.gang_search import GangSearch, PendingPart
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.backoff import jittered
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
-from volcanoio.framework.scheduling.session import Run, Statement
+from volcanoio.framework.scheduling.session import Assignment, Run, Statement
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, SubJob, TaskStatus
 
 SOFT = "soft"
@@ -51,8 +51,6 @@ class Domains:
         self._domains: dict[str, Domain] = {}
         self._placed_in: dict[tuple[str, bool], str] = {}
         """The result of `placed_in`, by the gang's key and whether it is a sub-job."""
-        self._found: tuple[object, ...] = ()
-        """Signature of the last search that found something."""
 
     def are_known(self, job: JobInfo) -> bool:
         """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits.
@@ -142,7 +140,7 @@ class Domains:
         levels: Sequence[Sequence[str]],
         runs_by_sub_job: Mapping[str, Sequence[Run]],
     ) -> Generator[None, None, Assignment | None]:
-        """Search nodes for what a job still needs in the HyperNodes of these levels; return tasks and nodes."""
+        """Search nodes for what a job still needs in the HyperNodes of these levels."""
         attempts, runs = job.attempts, [run for some in runs_by_sub_job.values() for run in some]
         search = self._gang_search(job, runs_by_sub_job)
         if search is None or search.is_needless:
@@ -151,19 +149,20 @@ class Domains:
             return None
         if statement.evicted:  # a dry run: what was found, or not, is not what allocate finds
             return (yield from search.run(statement, [name for level in levels for name in level]))
+        if attempts.is_quota_limited and not attempts.fit_errors:  # other nodes do not change that
+            return None
         last = attempts.failed_search if self.is_search_failed(job) else None
         if last is None or last.signature != search.signature:
             names = _largest(self.tree, [name for level in levels for name in self.promising(job, level, runs)])
             if (found := (yield from search.run(statement, names))) is not None:
-                self._found = search.signature
                 return found
             last = self._record_failure(job, search.signature, is_incomplete=search.is_incomplete)
         attempts.is_search_incomplete = last.is_incomplete
         return None
 
-    def refuse_found(self, job: JobInfo) -> None:
-        """Record that the nodes that `search` found last, for this job, cannot be used."""
-        self._record_failure(job, self._found, is_incomplete=True)
+    def refuse_found(self, job: JobInfo, found: Assignment) -> None:
+        """Record that the nodes that `search` found cannot be used."""
+        self._record_failure(job, found.signature, is_incomplete=True)
         job.attempts.is_search_incomplete = True
 
     def _record_failure(self, job: JobInfo, signature: tuple[object, ...], *, is_incomplete: bool) -> FailedSearch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from volcanoio.engine.scheduling.topology.boards import NodeRooms, RoomBoard, Se
 from volcanoio.engine.scheduling.topology.search import Gang, Kind, Part, Search
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.scheduling.podterms import TermRole
-from volcanoio.framework.scheduling.session import Run, Statement
+from volcanoio.framework.scheduling.session import Assignment, Run, Statement
 from volcanoio.framework.scheduling.views import Shape, Task, TaskStatus
 
 MAX_STEPS = 250
@@ -31,9 +31,6 @@ MAX_TOTAL_STEPS = 2000
 """Placements undone at most for one gang."""
 MAX_SHAPES = 62
 """Number of different pods of a gang up to which it is searched: one bit of an integer for each."""
-
-Assignment: TypeAlias = list[tuple[Task, str]]
-"""Tasks and their nodes."""
 
 
 class PendingPart(NamedTuple):
@@ -89,7 +86,9 @@ class GangSearch:
         job = self._job
         pods = [(tasks[0].shape.id, kind) for tasks, kind in zip(self._tasks, self._kinds, strict=True)]
         topologies = [job.network_topology, *[sub_job.network_topology for sub_job in job.sub_jobs]]
-        return (*pods, self._rules.job_missing(job), *topologies)
+        minimums = [sorted(job.role_minimums.items()), sorted(job.sub_job_minimums.items())]
+        of_sub_jobs = [sub_job.min_available for sub_job in job.sub_jobs]
+        return (*pods, self._rules.job_missing(job), *topologies, *map(tuple, minimums), *of_sub_jobs)
 
     def run(self, statement: Statement, names: Sequence[str]) -> Generator[None, None, Assignment | None]:
         """Search in these HyperNodes, one after the other; where nothing is found, `is_incomplete` is valid then."""
@@ -139,7 +138,7 @@ class GangSearch:
         if not found:
             return search, None
         left = [iter(tasks) for tasks in self._tasks]
-        return search, [(next(left[kind]), columns.names[row]) for kind, row in chosen]
+        return search, Assignment([(next(left[kind]), columns.names[row]) for kind, row in chosen], self.signature)
 
     def _room_board(self, rows: Mapping[str, NDArray[np.intp]], *, idle: bool) -> RoomBoard:
         """Return the nodes by what is free, or will be; `rows` are those of each place."""
