@@ -48,21 +48,18 @@ class NodeRooms:
         self.requests = [tuple([shape.requests.get(name, 0) for name in self._resources]) for shape, _ in shapes]
         total = [sum(shape.requests.get(name, 0) * count for shape, count in shapes) for name in self._resources]
         self._total = np.array(total, np.int64).reshape(-1, 1)
-        size = len(columns)
-        self._bits = np.zeros(size, np.int64)
-        """The shapes that may run on each row, as bits."""
-        for at, mask in enumerate(masks):
-            self._bits |= mask.astype(np.int64) << at
-        self._cells = np.zeros(size, np.int64)
-        """A number for the combination of places that each row is in."""
-        for rows in rows_by_place.values():
-            self._cells *= 2
-            self._cells[rows] += 1
-            self._cells = np.unique(self._cells, return_inverse=True)[1]
-        self.cells = {name: sorted(set(self._cells[rows].tolist())) for name, rows in rows_by_place.items()}
+        inside: Rows = np.unique(np.concatenate([*rows_by_place.values(), np.zeros(0, np.intp)]))
+        cells, self.cells = _cells(inside, rows_by_place)
         """The cells of each place."""
-        inside = np.unique(np.concatenate([*rows_by_place.values(), np.zeros(0, np.intp)]))
-        self._rows: Rows = inside[self._bits[inside] > 0]
+        bits = np.zeros(len(inside), np.int64)
+        for at, mask in enumerate(masks):
+            bits |= mask[inside].astype(np.int64) << at
+        usable = bits > 0
+        self._rows: Rows = inside[usable]
+        self._bits = bits[usable]
+        """The shapes that may run on each of these rows, as bits."""
+        self._cells = cells[usable]
+        """The cell of each of these rows."""
 
     def are_enough(self, rows_by_room: Mapping[Room, Sequence[int]]) -> bool:
         """Return whether these nodes have enough free in all for every pod."""
@@ -82,13 +79,34 @@ class NodeRooms:
         fits = np.zeros(len(rows), np.bool_)
         for wanted in self.requests:
             fits |= (free >= np.array(wanted, np.int64).reshape(-1, 1)).all(axis=0)
-        free, rows = free[:, fits], rows[fits]
+        free = free[:, fits]
         found: dict[Room, list[int]] = {}
         for cell, shapes, amounts, row in zip(
-            self._cells[rows].tolist(), self._bits[rows].tolist(), free.T.tolist(), rows.tolist(), strict=True
+            self._cells[fits].tolist(), self._bits[fits].tolist(), free.T.tolist(), rows[fits].tolist(), strict=True
         ):
             found.setdefault(Room(cell, shapes, tuple(amounts)), []).append(row)
         return found
+
+
+def _cells(inside: Rows, rows_by_place: Mapping[str, Rows]) -> tuple[NDArray[np.intp], dict[str, list[int]]]:
+    """Return a number for the combination of places that each row inside them is in, and the numbers of each place.
+
+    Consecutive places that have no row in common are added at once: sorting all rows for each is far slower.
+    """
+    positions = {name: np.searchsorted(inside, rows) for name, rows in rows_by_place.items()}
+    cells, added = np.zeros(len(inside), np.intp), np.zeros(len(inside), np.intp)
+    for at, some in enumerate(positions.values(), 1):
+        if added[some].any():
+            cells, added = _combined(cells, added), np.zeros(len(inside), np.intp)
+        added[some] = at
+    cells = _combined(cells, added)
+    return cells, {name: sorted(set(cells[some].tolist())) for name, some in positions.items()}
+
+
+def _combined(cells: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return a number from 0 on for each pair of two numbers."""
+    pairs = cells * (others.max(initial=0) + 1) + others
+    return np.unique(pairs, return_inverse=True)[1]
 
 
 class RoomBoard:
@@ -119,8 +137,8 @@ class RoomBoard:
         found = [
             room
             for cell in self._cells[place]
-            for room, count in self._counts.get(cell, {}).items()
-            if count and room.shapes & bit and all(a >= r for a, r in zip(room.free, wanted, strict=True))
+            for room in self._counts.get(cell, {})
+            if room.shapes & bit and all(a >= r for a, r in zip(room.free, wanted, strict=True))
         ]
         found.sort(key=lambda room: (room.free, room.shapes, room.cell))
         return found
@@ -147,7 +165,6 @@ class RoomBoard:
             (room.shapes, room.free, count)
             for cell in self._cells[place]
             for room, count in self._counts.get(cell, {}).items()
-            if count
         )
 
     def chosen_rows(self) -> list[tuple[int, int]]:
@@ -166,6 +183,8 @@ class RoomBoard:
     def _move(self, before: Room, after: Room) -> None:
         counts = self._counts[before.cell]
         counts[before] -= 1
+        if not counts[before]:
+            del counts[before]
         counts[after] = counts.get(after, 0) + 1
         for room, change in ((before, -1), (after, 1)):
             if changed := self._changes.pop(room, 0) + change:

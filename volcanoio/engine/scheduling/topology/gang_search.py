@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple, TypeAlias
 
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
@@ -31,6 +28,9 @@ MAX_TOTAL_STEPS = 2000
 """Placements undone at most for one gang."""
 MAX_SHAPES = 62
 """Number of different pods of a gang up to which it is searched: one bit of an integer for each."""
+
+
+_Board: TypeAlias = RoomBoard | SessionBoard
 
 
 class PendingPart(NamedTuple):
@@ -92,16 +92,20 @@ class GangSearch:
 
     def run(self, statement: Statement, names: Sequence[str]) -> Generator[None, None, Assignment | None]:
         """Search in these HyperNodes, one after the other; where nothing is found, `is_incomplete` is valid then."""
+        if names and len(self._shapes) > MAX_SHAPES:
+            self.is_incomplete = True
+            return None
         total = 0
         for name in names:
             gang = self._gang(name)
+            board = self._board_maker(gang, statement)
             for idle in (True, False):
                 if not idle and not self._has_releasing(name):
                     break
-                if total >= MAX_TOTAL_STEPS or len(self._shapes) > MAX_SHAPES:
+                if total >= MAX_TOTAL_STEPS:
                     self.is_incomplete = True
                     return None
-                search, found = yield from self._search(gang, statement, idle=idle)
+                search, found = yield from self._search(gang, statement, board(idle))
                 if found is not None:
                     return found
                 total += search.steps
@@ -119,37 +123,33 @@ class GangSearch:
         )
 
     def _search(
-        self, gang: Gang, statement: Statement, *, idle: bool
+        self, gang: Gang, statement: Statement, board: _Board
     ) -> Generator[None, None, tuple[Search, Assignment | None]]:
         """Search in one HyperNode; return the search, and where each task goes if that was found."""
-        columns = self._state.ledger.columns
-        rows = {place: self._tree.rows(place) for part in gang.parts for place in part.places}
         mark = statement.savepoint()
-        board: RoomBoard | SessionBoard
-        if self._is_static:
-            board = self._room_board(rows, idle=idle)
-        else:
-            fitting = partial(self._state.placer.fitting, idle=idle)
-            board = SessionBoard(statement, columns, self._tasks, rows, fitting)
         search = Search(gang, board, MAX_STEPS)
         found = yield from search.run()
         chosen = board.chosen_rows() if found else []
         statement.rollback(mark)
         if not found:
             return search, None
-        left = [iter(tasks) for tasks in self._tasks]
+        left, columns = [iter(tasks) for tasks in self._tasks], self._state.ledger.columns
         return search, Assignment([(next(left[kind]), columns.names[row]) for kind, row in chosen], self.signature)
 
-    def _room_board(self, rows: Mapping[str, NDArray[np.intp]], *, idle: bool) -> RoomBoard:
-        """Return the nodes by what is free, or will be; `rows` are those of each place."""
+    def _board_maker(self, gang: Gang, statement: Statement) -> Callable[[bool], _Board]:
+        """Return a function that returns the nodes of a gang's places: with True by what is idle, or what will be."""
+        columns, placer = self._state.ledger.columns, self._state.placer
+        rows = {place: self._tree.rows(place) for part in gang.parts for place in part.places}
+        if not self._is_static:
+            return lambda idle: SessionBoard(statement, columns, self._tasks, rows, partial(placer.fitting, idle=idle))
         index = {shape.id: at for at, shape in enumerate(self._shapes)}
         shape_of = [index[tasks[0].shape.id] for tasks in self._tasks]
         counts = [0] * len(index)
         for at, kind in zip(shape_of, self._kinds, strict=True):
             counts[at] += kind.number
-        masks = [self._state.placer.passing(shape) for shape in self._shapes]
-        shapes = list(zip(self._shapes, counts, strict=True))
-        return RoomBoard(NodeRooms(self._state.ledger.columns, rows, shapes, masks), shape_of, idle=idle)
+        masks = [placer.passing(shape) for shape in self._shapes]
+        rooms = NodeRooms(columns, rows, list(zip(self._shapes, counts, strict=True)), masks)
+        return lambda idle: RoomBoard(rooms, shape_of, idle=idle)
 
     def _gang(self, name: str) -> Gang:
         """Return what is to be placed in a HyperNode."""
