@@ -36,6 +36,8 @@ class DefragmentArguments(msgspec.Struct, frozen=True):
     min_age: GoDuration = msgspec.field(default=GoDuration(300.0), name="minAge")
 
 
+JOBS_PER_STEP = 256
+"""Jobs looked at in one step."""
 _MOVED = (TaskStatus.RUNNING, TaskStatus.BOUND)
 
 
@@ -75,10 +77,15 @@ def _parts(job: Job, runs: Sequence[Run]) -> list[_Part]:
 
 
 class _DryRun:
-    """Searches plans for one gang in a statement of it. `movable` are the jobs that may be moved."""
+    """Searches plans for one gang in a statement of it. `movable` are the jobs that may be moved, by key."""
 
     def __init__(
-        self, session: Session, job: Job, runs: Sequence[Run], movable: Sequence[Job], options: DefragmentArguments
+        self,
+        session: Session,
+        job: Job,
+        runs: Sequence[Run],
+        movable: Mapping[str, Job],
+        options: DefragmentArguments,
     ) -> None:
         self._session = session
         self._victims = session.victims
@@ -198,9 +205,10 @@ class _DryRun:
     def _movable(self, nodes: Collection[str], fitting: Iterable[FittingTasks]) -> list[list[Task]]:
         """Return by job the tasks on nodes that may be moved and use room of the gang, the fewest first."""
         useful = {node for each in fitting for node in nodes if each.is_candidate(node)}
+        keys = {task.job for node in useful for task in self._session.tasks_on(node)}
         found = [
-            [task for task in other.tasks if task.node in nodes and task.status in _MOVED]
-            for other in self._movable_jobs
+            [task for task in self._movable_jobs[key].tasks if task.node in nodes and task.status in _MOVED]
+            for key in keys & self._movable_jobs.keys()
         ]
         found = [tasks for tasks in found if useful.intersection(task.node for task in tasks)]
         found.sort(key=lambda tasks: (len(tasks), tasks[0].job))
@@ -230,7 +238,7 @@ class Defragment:
             if must_stay_together(session, job):
                 if small is None:
                     yield from session.victims.prepare()
-                    small = [other for other in session.jobs.values() if self._is_small(session, other)]
+                    small = yield from self._small_jobs(session)
                 yield from self._make_room(session, job, small)
             yield
 
@@ -239,7 +247,7 @@ class Defragment:
         runs, victims = runs_to_start(session, job), session.victims
         if not runs or victims.has_failed(Purpose.PREEMPT, job, runs):
             return
-        movable = [other for other in small if other.key != job.key and other.priority <= job.priority]
+        movable = {other.key: other for other in small if other.key != job.key and other.priority <= job.priority}
         trial = _DryRun(session, job, runs, movable, self._options)
         best: list[_Plan] | None = None
         for domain in domains(session, job, self._options.max_domains):
@@ -251,6 +259,16 @@ class Defragment:
         elif conclude(session, trial.statement, job, Purpose.PREEMPT, without=False):
             return
         victims.record_failure(Purpose.PREEMPT, job, runs)
+
+    def _small_jobs(self, session: Session) -> Generator[None, None, list[Job]]:
+        """Return the jobs that may be moved for some gang."""
+        small = []
+        for number, job in enumerate(list(session.jobs.values()), 1):
+            if self._is_small(session, job):
+                small.append(job)
+            if not number % JOBS_PER_STEP:
+                yield
+        return small
 
     def _is_small(self, session: Session, job: Job) -> bool:
         """Return whether a job is small, and all its pods run, may be evicted and are old enough."""
