@@ -14,7 +14,9 @@ from tests.scenario.scheduling.harness import World, group, node, pod, queue
 from tests.scenario.scheduling.podrules import terminating
 from tests.unit.scheduling.gang_placements import CONF, Case, Member, Solver
 from volcanoio.engine.scheduling.cluster.attempts import FailedSearch
-from volcanoio.engine.scheduling.topology.gang_search import GangSearch
+from volcanoio.engine.scheduling.topology import domains
+from volcanoio.engine.scheduling.topology.gang_search import MAX_TOTAL_STEPS, GangSearch
+from volcanoio.engine.scheduling.topology.search import Search
 from volcanoio.framework.scheduling.session import Assignment
 from volcanoio.model import kinds
 
@@ -71,6 +73,8 @@ def test_a_gang_of_pods_that_repel_each_other_is_placed_exactly_if_it_has_a_plac
     check(case)
 
 
+NOW = 1767225600.0 + 7200.0
+"""Two hours after the pods of the harness were created."""
 SIZES = [34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44]
 """Cores of eleven pods of which a node with 100 cores holds two."""
 
@@ -101,6 +105,38 @@ def test_a_search_that_reaches_its_limit_is_reported_and_not_repeated_until_room
     world.remove(kinds.POD, "ns/b")
     world.run()
     assert failed_search(world) not in (None, first)
+
+
+def test_all_dry_runs_for_a_gang_share_one_allowance_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[Search] = []
+    run = Search.run
+
+    def recorded(search: Search) -> Generator[None, None, bool]:
+        searches.append(search)
+        return run(search)
+
+    monkeypatch.setattr(Search, "run", recorded)
+    case = Case([[[(100, True)] * 5] * 3], [Member(cpu) for cpu in SIZES], len(SIZES))
+    conf = CONF.replace("allocate", "allocate, defragment")
+    world = World(*case.cluster(), node("elsewhere", "9"), *case.gang(), conf=conf, now=NOW)
+    for rack in range(3):
+        for at in range(3):
+            world.put(group(f"b{rack}-{at}", 1, phase="Running"))
+            world.put(pod(f"b{rack}-{at}", f"b{rack}-{at}", cpu="1", on=f"s0-{rack}-{at}", phase="Running"))
+    world.run()
+    assert MAX_TOTAL_STEPS < sum(search.steps for search in searches) <= 2 * MAX_TOTAL_STEPS
+
+
+def test_a_proven_move_is_carried_out_when_no_steps_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domains, "MAX_TOTAL_STEPS", 1)
+    case = Case([[[(7, True), (9, True), (11, True), (9, True)]]], [Member(cpu) for cpu in (4, 5, 3, 5, 6, 3, 6)], 7)
+    conf = CONF.replace("allocate", "allocate, defragment")
+    world = World(*case.cluster(), node("elsewhere", "9"), *case.gang(), conf=conf, now=NOW)
+    for at, cpu in enumerate([3, 1, 1, 1]):
+        world.put(group(f"b{at}", 1, phase="Running"))
+        world.put(pod(f"b{at}", f"b{at}", cpu=str(cpu), on=f"s0-0-{at}", phase="Running"))
+    world.run()
+    assert len(world.pipelines) == 7
 
 
 def test_a_gang_that_was_not_found_a_place_is_placed_when_a_node_joins() -> None:

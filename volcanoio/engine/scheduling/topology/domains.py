@@ -7,6 +7,7 @@ session.go` (network topology of jobs and sub-jobs) and `pkg/scheduler/actions/a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence, Sized
 from functools import partial
 
@@ -24,7 +25,7 @@ from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.placer import Domain
-from volcanoio.engine.scheduling.topology.gang_search import GangSearch, PendingPart
+from volcanoio.engine.scheduling.topology.gang_search import MAX_TOTAL_STEPS, GangSearch, PendingPart
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.backoff import jittered
 from volcanoio.framework.scheduling.hypernodes import CLUSTER
@@ -51,6 +52,10 @@ class Domains:
         self._domains: dict[str, Domain] = {}
         self._placed_in: dict[tuple[str, bool], str] = {}
         """The result of `placed_in`, by the gang's key and whether it is a sub-job."""
+        self._dry_run_steps = Counter[str]()
+        """Placements undone in searches of dry runs, by the key of the job."""
+        self._found_in_dry_run: dict[tuple[str, ...], Assignment] = {}
+        """The last result of these searches, by the key of the job and the HyperNodes."""
 
     def are_known(self, job: JobInfo) -> bool:
         """Return whether the HyperNodes form a tree; if not, this is recorded as the reason why the job waits.
@@ -148,7 +153,8 @@ class Domains:
                 attempts.failed_search = None
             return None
         if statement.evicted:  # a dry run: what was found, or not, is not what allocate finds
-            return (yield from search.run(statement, [name for level in levels for name in level]))
+            names = [name for level in levels for name in level]
+            return (yield from self._search_in_dry_run(job, search, statement, names))
         if attempts.is_quota_limited and not attempts.fit_errors:  # other nodes do not change that
             return None
         last = attempts.failed_search if self.is_search_failed(job) else None
@@ -159,6 +165,21 @@ class Domains:
             last = self._record_failure(job, search.signature, is_incomplete=search.is_incomplete)
         attempts.is_search_incomplete = last.is_incomplete
         return None
+
+    def _search_in_dry_run(
+        self, job: JobInfo, search: GangSearch, statement: Statement, names: Sequence[str]
+    ) -> Generator[None, None, Assignment | None]:
+        """Search within the steps that the job has left; without any, return what was found in these HyperNodes before.
+
+        That is what a proven dry run needs when it is carried out; the caller tries it in any case.
+        """
+        if (left := MAX_TOTAL_STEPS - self._dry_run_steps[job.key]) <= 0:
+            return self._found_in_dry_run.get((job.key, *names))
+        found = yield from search.run(statement, names, left)
+        self._dry_run_steps[job.key] += search.steps
+        if found is not None:
+            self._found_in_dry_run[job.key, *names] = found
+        return found
 
     def refuse_found(self, job: JobInfo, found: Assignment) -> None:
         """Record that the nodes that `search` found cannot be used."""

@@ -25,7 +25,7 @@ from volcanoio.framework.scheduling.views import Shape, Task, TaskStatus
 MAX_STEPS = 250
 """Placements undone at most in one HyperNode."""
 MAX_TOTAL_STEPS = 2000
-"""Placements undone at most for one gang."""
+"""Placements undone at most for one gang in a search, or in all its dry runs of a session."""
 MAX_SHAPES = 62
 """Number of different pods of a gang up to which it is searched: one bit of an integer for each."""
 
@@ -69,6 +69,8 @@ class GangSearch:
         self._is_static = all(map(state.placer.filters_ignore_placements, self._shapes))
         self.is_incomplete = False
         """Whether some assignment that might fit was not tried."""
+        self.steps = 0
+        """Placements that were undone."""
 
     @property
     def is_needless(self) -> bool:
@@ -90,25 +92,29 @@ class GangSearch:
         of_sub_jobs = [sub_job.min_available for sub_job in job.sub_jobs]
         return (*pods, self._rules.job_missing(job), *topologies, *map(tuple, minimums), *of_sub_jobs)
 
-    def run(self, statement: Statement, names: Sequence[str]) -> Generator[None, None, Assignment | None]:
-        """Search in these HyperNodes, one after the other; where nothing is found, `is_incomplete` is valid then."""
+    def run(
+        self, statement: Statement, names: Sequence[str], limit: int = MAX_TOTAL_STEPS
+    ) -> Generator[None, None, Assignment | None]:
+        """Search in these HyperNodes, one after the other; where nothing is found, `is_incomplete` is valid then.
+
+        `limit` is the maximum number of undone placements.
+        """
         if names and len(self._shapes) > MAX_SHAPES:
             self.is_incomplete = True
             return None
-        total = 0
         for name in names:
             gang = self._gang(name)
             board = self._board_maker(gang, statement)
             for idle in (True, False):
                 if not idle and not self._has_releasing(name):
                     break
-                if total >= MAX_TOTAL_STEPS:
+                if self.steps >= limit:
                     self.is_incomplete = True
                     return None
                 search, found = yield from self._search(gang, statement, board(idle))
+                self.steps += search.steps
                 if found is not None:
                     return found
-                total += search.steps
                 self.is_incomplete |= search.is_incomplete or self._has_other_choices
             yield
         return None
