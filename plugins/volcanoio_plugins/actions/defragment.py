@@ -100,7 +100,7 @@ class _DryRun:
         start = self.statement.savepoint()
         chosen: list[_Plan] = []
         for part in self._parts:
-            plan = yield from self._plan_for(part, within, self._options.max_pods - _size(chosen))
+            plan = yield from self._cheapest_plan(part, within, self._options.max_pods - _size(chosen))
             if plan is None:
                 self.statement.rollback(start)
                 return None
@@ -112,7 +112,7 @@ class _DryRun:
         return chosen if is_proven else None
 
     def carry_out(self, plans: Sequence[_Plan]) -> Generator[None, None, bool]:
-        """Evict and pipeline all that these plans say; return whether the gang has its nodes."""
+        """Evict and pipeline the tasks of these plans; return whether the gang has its nodes."""
         for plan in plans:
             if not (yield from self._apply(plan)):
                 return False
@@ -122,7 +122,7 @@ class _DryRun:
         self._evict(plan.moved)
         return (yield from pipeline_all(self._session, self.statement, self._job, plan.runs, plan.domain))
 
-    def _plan_for(self, part: _Part, within: str, most: int) -> Generator[None, None, _Plan | None]:
+    def _cheapest_plan(self, part: _Part, within: str, most: int) -> Generator[None, None, _Plan | None]:
         """Return the plan for a part that moves the fewest pods, at most `most`; none are moved where it fits now."""
         best: _Plan | None = None
         start = self.statement.savepoint()
@@ -132,7 +132,7 @@ class _DryRun:
             if fits:
                 return _Plan(name, part.runs, ())
         for name in self._domains(part, within)[: self._options.max_domains]:
-            plan = yield from self._plan(part.runs, name, most)
+            plan = yield from self._plan_in(name, part.runs, most)
             if plan is not None and (best is None or plan.size < best.size):
                 best = plan
         return best
@@ -152,7 +152,7 @@ class _DryRun:
         levels = self._session.domains.levels(part.sub_job, within, evicting=True)
         return [name for level in levels for name in level if name != CLUSTER]
 
-    def _plan(self, runs: Sequence[Run], name: str, most: int) -> Generator[None, None, _Plan | None]:
+    def _plan_in(self, name: str, runs: Sequence[Run], most: int) -> Generator[None, None, _Plan | None]:
         """Find which small jobs to move out of a HyperNode, by a dry run; None if that does not help."""
         victims, statement = self._victims, self.statement
         wanted = Counter[int]()

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from tests.examples import examples
 from tests.unit.queues.tree import Queues
 from volcanoio.engine.queues.controller import COUNT_FIELDS, PHASE_FIELDS
-from volcanoio.engine.queues.members import place_of
+from volcanoio.engine.queues.members import queue_and_phase_of
 from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
 
@@ -100,9 +100,9 @@ class QueueWorlds(RuleBasedStateMachine):
         members: dict[str, Counter[str]] = {name: Counter() for name in found}
         for kind in GROUP_KINDS:
             for name in world.names(kind):
-                place, phase = place_of(world.get(kind, f"ns/{name}"))
-                if place in members:
-                    members[place][PHASE_FIELDS[phase]] += 1
+                queue_name, phase = queue_and_phase_of(world.get(kind, f"ns/{name}"))
+                if queue_name in members:
+                    members[queue_name][PHASE_FIELDS[phase]] += 1
         assert world.names(kinds.COMMAND) == []
         for name, queue in found.items():
             status = queue.status

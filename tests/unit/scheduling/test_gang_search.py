@@ -16,7 +16,7 @@ from tests.unit.scheduling.gang_placements import CONF, Case, Member, Solver
 from volcanoio.engine.scheduling.cluster.attempts import FailedSearch
 from volcanoio.engine.scheduling.topology import domains
 from volcanoio.engine.scheduling.topology.gang_search import MAX_TOTAL_STEPS, GangSearch
-from volcanoio.engine.scheduling.topology.search import Search
+from volcanoio.engine.scheduling.topology.search import AssignmentSearch
 from volcanoio.framework.scheduling.session import Assignment
 from volcanoio.model import kinds
 
@@ -108,14 +108,14 @@ def test_a_search_that_reaches_its_limit_is_reported_and_not_repeated_until_room
 
 
 def test_all_dry_runs_for_a_gang_share_one_allowance_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches: list[Search] = []
-    run = Search.run
+    searches: list[AssignmentSearch] = []
+    run = AssignmentSearch.run
 
-    def recorded(search: Search) -> Generator[None, None, bool]:
+    def recorded(search: AssignmentSearch) -> Generator[None, None, bool]:
         searches.append(search)
         return run(search)
 
-    monkeypatch.setattr(Search, "run", recorded)
+    monkeypatch.setattr(AssignmentSearch, "run", recorded)
     case = Case([[[(100, True)] * 5] * 3], [Member(cpu) for cpu in SIZES], len(SIZES))
     conf = CONF.replace("allocate", "allocate, defragment")
     world = World(*case.cluster(), node("elsewhere", "9"), *case.gang(), conf=conf, now=NOW)

@@ -8,7 +8,7 @@ from volcanoio.cli.connection import reporting_api_errors
 from volcanoio.cli.terminal import CommandError
 from volcanoio.cli.vcctl.cobra import format_row, note
 from volcanoio.compose.live.commands import NoEffectError, RootQueueError, closed_parent, command_queue
-from volcanoio.engine.queues.members import place_of
+from volcanoio.engine.queues.members import queue_and_phase_of
 from volcanoio.engine.queues.transitions import QueueAction
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import Forbidden, NotFound
@@ -56,7 +56,7 @@ async def show_counted(client: Client, name: str | None) -> None:
         raise CommandError(f"failed to list {of} with err: {error}") from None
     with suppress(Forbidden, NotFound):  # not every Kubernetes serves them
         groups += await client.list(kinds.NATIVE_POD_GROUP)
-    counts = Counter(map(place_of, groups))
+    counts = Counter(map(queue_and_phase_of, groups))
     rows = [
         (*_columns(queue), queue.spec.parent, *(counts[queue.metadata.name, phase] for phase in _PHASES))
         for queue in queues

@@ -10,7 +10,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Findings
-from volcanoio.engine.queues.members import place_of
+from volcanoio.engine.queues.members import queue_and_phase_of
 from volcanoio.framework.arguments import few, shortened, suggestion
 from volcanoio.model import kinds, names, quantity
 from volcanoio.model.base import ApiObject, Manifest
@@ -354,7 +354,7 @@ def _warn_of_unfinished_groups(name: str, groups: Iterable[ApiObject], findings:
     waiting: list[str] = []
     running: list[str] = []
     for group in groups:
-        queue, phase = place_of(group)
+        queue, phase = queue_and_phase_of(group)
         if queue == name and phase != PodGroupPhase.COMPLETED:
             started = phase in (PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN)
             (running if started else waiting).append(_owner_of(group))

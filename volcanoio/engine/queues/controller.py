@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from volcanoio.engine.queues.members import place_of
+from volcanoio.engine.queues.members import queue_and_phase_of
 from volcanoio.engine.queues.transitions import ROOT_CLOSE_MESSAGE, QueueAction, is_satisfied, next_state
 from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.backoff import WriteBackoff
@@ -116,7 +116,7 @@ def _updated_counts(counts: dict[str, int], event: Observed, key: str) -> dict[s
     after = None if event.change is Change.GONE else event.object
     result = dict(counts)
     for group, step in ((before, -1), (after, +1)):
-        queue, phase = place_of(group)
+        queue, phase = queue_and_phase_of(group)
         if queue == key:
             field = PHASE_FIELDS.get(phase, "unknown")
             result[field] = result.get(field, 0) + step
@@ -372,7 +372,7 @@ def _count_metrics(before: QueueState, after: QueueState, queue: str) -> Stages:
 
 
 def _queue_of_group(group: ApiObject) -> Iterable[str]:
-    queue, _ = place_of(group)
+    queue, _ = queue_and_phase_of(group)
     return (queue,) if queue else ()
 
 

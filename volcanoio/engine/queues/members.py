@@ -5,7 +5,7 @@ from volcanoio.model.scheduling import PodGroup
 from volcanoio.model.workloads import NativePodGroup
 
 
-def place_of(group: object) -> tuple[str, str]:
+def queue_and_phase_of(group: object) -> tuple[str, str]:
     """Return the queue of a PodGroup and its phase there; "" for no queue.
 
     Those of a native group are in the condition that the scheduler writes: other schedulers have native groups, too.

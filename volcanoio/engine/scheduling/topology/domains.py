@@ -1,8 +1,11 @@
 """Domains: the HyperNodes within which a gang may be placed, in the order in which they are tried.
 
 Plugins divide the cluster into levels (`points.HyperNodeLevels`) and score the HyperNodes of a level. A HyperNode that
-certainly holds too few tasks is left out before anything is placed there. Source: Volcano, `pkg/scheduler/framework/
-session.go` (network topology of jobs and sub-jobs) and `pkg/scheduler/actions/allocate`.
+certainly holds too few tasks is left out before anything is placed there. A search of nodes for a gang that failed is
+repeated when room is freed or the gang changes, else after one to two minutes.
+
+Source: Volcano, `pkg/scheduler/framework/session.go` (network topology of jobs and sub-jobs) and
+`pkg/scheduler/actions/allocate`.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, SubJob
 SOFT = "soft"
 """Mode of a network topology that is a preference; every other mode is hard."""
 RETRY_SOON = 10.0
-"""Seconds after which a search that found nothing is repeated where room was kept for others: its end is not seen."""
+"""Seconds until a failed search is repeated if room was reserved during it, whose release is not counted as freed."""
 _PLACED = frozenset({*ALLOCATED_STATUSES, TaskStatus.PIPELINED})
 
 
@@ -148,7 +151,7 @@ class Domains:
         """Search nodes for what a job still needs in the HyperNodes of these levels."""
         attempts, runs = job.attempts, [run for some in runs_by_sub_job.values() for run in some]
         search = self._gang_search(job, runs_by_sub_job)
-        if search is None or search.is_needless:
+        if search is None or search.is_one_by_one_exact:
             if not statement.evicted:
                 attempts.failed_search = None
             return None

@@ -1,7 +1,6 @@
-"""Search for a place for a gang of different pods where placing one after the other, each on the best node, failed.
+"""Search of nodes for a gang of different pods where placing one after the other, each on the best node, failed.
 
 For alike pods placing one after the other is exact, as long as they do not depend on each other: nothing is searched.
-What was searched without success is not searched again before room is freed.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.topology.boards import NodeRooms, RoomBoard, SessionBoard
-from volcanoio.engine.scheduling.topology.search import Gang, Kind, Part, Search
+from volcanoio.engine.scheduling.topology.search import AssignmentSearch, Gang, GangPart, PodKind
 from volcanoio.engine.scheduling.topology.tree import HyperNodeTree
 from volcanoio.framework.scheduling.podterms import TermRole
 from volcanoio.framework.scheduling.session import Assignment, Run, Statement
@@ -38,7 +37,7 @@ class PendingPart(NamedTuple):
 
     sub_job: SubJobInfo | None
     runs: Sequence[Run]
-    places: Callable[[str], Sequence[str]]
+    domains: Callable[[str], Sequence[str]]
     """Returns the largest ones inside a HyperNode."""
 
 
@@ -56,7 +55,7 @@ class GangSearch:
         self._parts = sorted(parts, key=lambda part: self._share_of(part.runs), reverse=True)
         self._tasks: list[list[Task]] = []
         """The tasks of each kind: larger parts first, and larger pods of a part."""
-        self._kinds: list[Kind] = []
+        self._kinds: list[PodKind] = []
         for at, part in enumerate(self._parts):
             alike: dict[tuple[int, str], list[Task]] = {}
             for run in part.runs:
@@ -64,7 +63,7 @@ class GangSearch:
                 alike.setdefault((run.shape.id, run.role), []).extend(tasks)
             for tasks in sorted(filter(None, alike.values()), key=self._order):
                 self._tasks.append(tasks)
-                self._kinds.append(Kind(at, tasks[0].role, len(tasks)))
+                self._kinds.append(PodKind(at, tasks[0].role, len(tasks)))
         self._shapes = list({tasks[0].shape.id: tasks[0].shape for tasks in self._tasks}.values())
         self._is_static = all(map(state.placer.filters_ignore_placements, self._shapes))
         self.is_incomplete = False
@@ -73,8 +72,8 @@ class GangSearch:
         """Placements that were undone."""
 
     @property
-    def is_needless(self) -> bool:
-        """Whether placing one pod after the other finds a place whenever there is one.
+    def is_one_by_one_exact(self) -> bool:
+        """Whether placing one pod after the other finds nodes for the gang whenever there are any.
 
         A sub-job is placed when its own minimum is reached, where the job may need more of it.
         """
@@ -115,12 +114,12 @@ class GangSearch:
                 self.steps += search.steps
                 if found is not None:
                     return found
-                self.is_incomplete |= search.is_incomplete or self._has_other_choices
+                self.is_incomplete |= search.is_incomplete or self._has_untried_choices
             yield
         return None
 
     @property
-    def _has_other_choices(self) -> bool:
+    def _has_untried_choices(self) -> bool:
         """Whether a choice beside the nodes decides what fits: the order of different pods, or devices on a node."""
         placer = self._state.placer
         return any(
@@ -130,10 +129,10 @@ class GangSearch:
 
     def _search(
         self, gang: Gang, statement: Statement, board: _Board
-    ) -> Generator[None, None, tuple[Search, Assignment | None]]:
+    ) -> Generator[None, None, tuple[AssignmentSearch, Assignment | None]]:
         """Search in one HyperNode; return the search, and where each task goes if that was found."""
         mark = statement.savepoint()
-        search = Search(gang, board, MAX_STEPS)
+        search = AssignmentSearch(gang, board, MAX_STEPS)
         found = yield from search.run()
         chosen = board.chosen_rows() if found else []
         statement.rollback(mark)
@@ -143,9 +142,9 @@ class GangSearch:
         return search, Assignment([(next(left[kind]), columns.names[row]) for kind, row in chosen], self.signature)
 
     def _board_maker(self, gang: Gang, statement: Statement) -> Callable[[bool], _Board]:
-        """Return a function that returns the nodes of a gang's places: with True by what is idle, or what will be."""
+        """Return a function that returns the nodes of a gang's domains: with True by what is idle, or what will be."""
         columns, placer = self._state.ledger.columns, self._state.placer
-        rows = {place: self._tree.rows(place) for part in gang.parts for place in part.places}
+        rows = {domain: self._tree.rows(domain) for part in gang.parts for domain in part.domains}
         if not self._is_static:
             return lambda idle: SessionBoard(statement, columns, self._tasks, rows, partial(placer.fitting, idle=idle))
         index = {shape.id: at for at, shape in enumerate(self._shapes)}
@@ -164,7 +163,7 @@ class GangSearch:
         for part in self._parts:
             sub_job = part.sub_job
             least = rules.job_missing(job) if sub_job is None else rules.sub_job_missing(sub_job)
-            parts.append(Part(part.places(name), least, "" if sub_job is None else sub_job.group))
+            parts.append(GangPart(part.domains(name), least, "" if sub_job is None else sub_job.group))
         roles: Mapping[str, int] = {}
         if 0 < job.role_minimum_total <= job.min_available:
             roles = {role: least - job.role_count(role) for role, least in job.role_minimums.items()}

@@ -1,7 +1,7 @@
-"""Depth-first search for places of pods that differ, with backtracking under a step limit.
+"""Depth-first search for nodes of pods that differ, with backtracking under a step limit.
 
-It knows pods as counts of kinds, and nodes through a `Board`. A state that failed once is not entered again, so that
-alike nodes and alike pods are not tried twice.
+Pods are given as counts by kind, nodes through a `Board`, and HyperNodes as domains by name. A state that failed once
+is not entered again, so that alike nodes and alike pods are not tried twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ STEPS_PER_CHECKPOINT = 32
 """Placements between two checkpoints."""
 
 
-class Kind(NamedTuple):
+class PodKind(NamedTuple):
     """Alike pods of one part."""
 
     part: int
@@ -21,13 +21,13 @@ class Kind(NamedTuple):
     number: int
 
 
-class Part(NamedTuple):
-    """Pods that are placed in one of these places: at least `least` of them, or none.
+class GangPart(NamedTuple):
+    """Pods that are placed in one of these domains: at least `least` of them, or none.
 
     `group` is the policy of which it is a sub-job.
     """
 
-    places: Sequence[str]
+    domains: Sequence[str]
     least: int
     group: str = ""
 
@@ -35,8 +35,8 @@ class Part(NamedTuple):
 class Gang(NamedTuple):
     """The pods to place, and how many at least: in all, by role, and parts by group. Kinds are ordered by part."""
 
-    kinds: Sequence[Kind]
-    parts: Sequence[Part]
+    kinds: Sequence[PodKind]
+    parts: Sequence[GangPart]
     total: int
     roles: Mapping[str, int]
     groups: Mapping[str, int]
@@ -71,8 +71,8 @@ class Board(Protocol):
         """Whether enough is free in all for every pod."""
         ...
 
-    def options(self, kind: int, place: str) -> Iterable[Any]:
-        """Return where one more pod of a kind fits in a place, the best option first."""
+    def options(self, kind: int, domain: str) -> Iterable[Any]:
+        """Return where one more pod of a kind fits in a domain, the best option first."""
         ...
 
     def put(self, kind: int, option: Any) -> None:
@@ -87,23 +87,23 @@ class Board(Protocol):
         """Return what the further options depend on: equal values have the same options."""
         ...
 
-    def content(self, place: str) -> Hashable:
-        """Return what a place offers: of places with equal values only one is tried."""
+    def content(self, domain: str) -> Hashable:
+        """Return what a domain offers: of domains with equal values only one is tried."""
         ...
 
 
 class _Position(NamedTuple):
-    """What is decided next: the kind, how many pods of it are left, and the place of their part, if it is chosen."""
+    """What is decided next: the kind, how many pods of it are left, and the domain of their part, if it is chosen."""
 
     kind: int
     left: int
-    place: str | None
+    domain: str | None
 
 
-class Search:
+class AssignmentSearch:
     """One search; after it found a solution, the board holds it.
 
-    `limit` is the number of placements undone at most. When it is reached the search ends as `is_incomplete`, and it is
+    `limit` is the maximum number of undone placements. When it is reached the search ends as `is_incomplete`, and it is
     unknown whether there is a solution.
     """
 
@@ -120,7 +120,7 @@ class Search:
         self.is_incomplete = False
 
     def run(self) -> Generator[None, None, bool]:
-        """Return whether there is a solution, as far as was searched."""
+        """Return True with the solution on the board; False if there is none or the search `is_incomplete`."""
         number = 0
         everything = [kind.number for kind in self._gang.kinds]
         if not self._gang.is_enough(everything) or (self._needs_all and not self._board.can_hold_all):
@@ -145,21 +145,21 @@ class Search:
 
     def _moves(self, position: _Position) -> Iterator[_Position]:
         """Make each possible decision, yield the position after it, and undo it."""
-        at, left, place = position
+        at, left, domain = position
         kind = self._gang.kinds[at]
-        if place is None:
+        if domain is None:
             seen = set()
-            for name in self._gang.parts[kind.part].places:
+            for name in self._gang.parts[kind.part].domains:
                 if (content := self._board.content(name)) not in seen:
                     seen.add(content)
                     yield _Position(at, left, name)
             if not self._needs_all:
                 yield self._start(self._after_part(kind.part))
             return
-        for option in self._board.options(at, place) if left else ():
+        for option in self._board.options(at, domain) if left else ():
             self._board.put(at, option)
             self._counts[at] += 1
-            yield _Position(at, left - 1, place)
+            yield _Position(at, left - 1, domain)
             self._board.undo()
             self._counts[at] -= 1
             self.steps += 1
@@ -167,7 +167,7 @@ class Search:
             return
         following = at + 1
         if following < len(self._counts) and self._gang.kinds[following].part == kind.part:
-            yield _Position(following, self._gang.kinds[following].number, place)
+            yield _Position(following, self._gang.kinds[following].number, domain)
         elif self._placed(kind.part) >= max(self._gang.parts[kind.part].least, 1):
             yield self._start(following)
 
