@@ -203,15 +203,23 @@ def rack(name: str, *cores: int, pods: str = "110") -> list[Manifest]:
     return [*nodes, hyper_node(name, 1, *names)]
 
 
-def part(name: str, number: int, cpu: int) -> Manifest:
+def part(name: str, number: int, cpu: int, **labels: str) -> Manifest:
     """Return a pod of group a in a part."""
-    return labelled(pod(name, "a", cpu=str(cpu)), part=str(number))
+    return labelled(pod(name, "a", cpu=str(cpu)), part=str(number), **labels)
 
 
 def parts(size: int) -> Manifest:
     """Return the policy by which each part is in one rack."""
     topology = {"mode": "hard", "highestTierAllowed": 1}
     return {"name": "part", "matchLabelKeys": ["part"], "subGroupSize": size, "networkTopology": topology}
+
+
+def of_tier(name: str, tier: int) -> Manifest:
+    """Return the policy by which the pods with that label are within one HyperNode of a tier."""
+    topology = {"mode": "hard", "highestTierAllowed": tier}
+    selector = {"matchLabels": {"tier": name}}
+    keys = {"labelSelector": selector, "matchLabelKeys": ["part"]}
+    return {"name": name, **keys, "subGroupSize": 2, "networkTopology": topology}
 
 
 @scenarios(
@@ -250,6 +258,19 @@ def parts(size: int) -> Manifest:
             *[part(f"a-{at}", number, cpu) for at, (number, cpu) in enumerate([(0, 2), (0, 3), (1, 2), (1, 3)])],
         ],
         bind_counts={"a": 4},
+    ),
+    Scenario(
+        name="parts with topologies of two tiers: the smaller pods are in one rack, the larger ones in one spine",
+        conf=ALLOCATE,
+        cluster=[
+            *rack("r0", 3, 4),
+            *rack("r1", 2, 4),
+            hyper_node("s", 2, "r0", "r1"),
+            job("a", 4, soft=True, subGroupPolicy=[of_tier("x", 1), of_tier("y", 2)]),
+            *[part(f"a-{at}", 0, cpu, tier="x") for at, cpu in ((0, 2), (1, 1))],
+            *[part(f"a-{at}", 1, 4, tier="y") for at in (2, 3)],
+        ],
+        binds={"a-0": "r0-0", "a-1": "r0-0", "a-2": "r0-1", "a-3": "r1-1"},
     ),
     Scenario(
         name="with a minimum below the number of pods, those that fit together are taken",

@@ -177,7 +177,8 @@ class Domains:
         That is what a proven dry run needs when it is carried out; the caller tries it in any case.
         """
         if (left := MAX_TOTAL_STEPS - self._dry_run_steps[job.key]) <= 0:
-            return self._found_in_dry_run.get((job.key, *names))
+            found = self._found_in_dry_run.get((job.key, *names))
+            return found if found is not None and found.signature == search.signature else None
         found = yield from search.run(statement, names, left)
         self._dry_run_steps[job.key] += search.steps
         if found is not None:
