@@ -358,7 +358,7 @@ class JobCounts:
     @property
     def pending_best_effort(self) -> int:
         """Pending best-effort tasks, except those that got no node in this session."""
-        return max(self.best_effort - len(self.excluded_best_effort), 0)
+        return max(self.best_effort - len(self.excluded_best_effort), 0) if self.best_effort else 0
 
     def role_count(self, role: str, *, pending: bool = False, pipelined: bool = False, idle: bool = True) -> int:
         """Return the ready tasks of a role, optionally with Pending, Pipelined or (idle) best-effort tasks."""

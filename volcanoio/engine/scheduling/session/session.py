@@ -339,7 +339,11 @@ class CycleSession(SessionContext):
         if job.key in state.reservations.by_job:
             return False
         is_final = not (state.reservations.by_job or self.kept_logs or self.open_logs)
-        return all(state.freed_room.last_freed(shape, is_final=is_final) <= waits.since for shape in waits.shapes)
+        last_freed, since = state.freed_room.last_freed, waits.since
+        for shape in waits.shapes:  # noqa: SIM110 - asked for every waiting job: a generator would take twice as long
+            if last_freed(shape, is_final=is_final) > since:
+                return False
+        return True
 
     def pipeline_nominated(self, job: JobInfo) -> bool:
         """Pipeline all tasks of a job on their nominated nodes; False if the job must be allocated like any other."""
