@@ -276,7 +276,7 @@ class LocalCluster:
         await self.controllers.synced()
 
     async def start_scheduler(self) -> None:
-        """Start the scheduler's process; returns when it has listed its resources."""
+        """Start the scheduler's process; returns when it has listed its resources and made the default queue."""
         await self._ended("scheduler")
         file = self._scheduler_settings.configuration_file
         with _name_file_in_errors(file):
@@ -284,6 +284,7 @@ class LocalCluster:
             self.scheduler = SchedulerProcess(self._counted(), clock=self.clock, probe=self.probe, settings=settings)
         self._parts["scheduler"] = await self._tasks.start(_cancellable, self.scheduler.run)
         await self.scheduler.synced()
+        await self.scheduler.scheduler.queues_exist.wait()
 
     def _counted(self) -> Transport:
         """Return a transport whose requests are counted, as in the components' own processes."""

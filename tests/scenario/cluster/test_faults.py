@@ -35,6 +35,12 @@ async def test_a_gang_is_complete_after_any_fault_of_the_third_bind(fault: str) 
     assert sum(created.values()) == 8
 
 
+async def test_a_cluster_is_ready_once_the_default_queue_exists() -> None:
+    async with cluster(faults=Faults(Rule("POST", "/queues$", "status", nth=2))) as c:  # the first is that of root
+        await c.create(job_manifest("early"))
+        await c.job("early", "Completed")
+
+
 async def test_a_gang_goes_out_as_one_batch_and_reservations_never_reach_the_api() -> None:
     faults = Faults()
     async with cluster(faults=faults) as c:

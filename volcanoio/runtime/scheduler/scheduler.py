@@ -158,7 +158,7 @@ class Scheduler:
         self._budget = options.budget
         self._leading = options.leading
         self._in_charge = not options.is_standby
-        self._charge, self._called = anyio.Event(), anyio.Event()
+        self._charge, self._called, self.queues_exist = anyio.Event(), anyio.Event(), anyio.Event()
         self._pace = CycleTimer(debounce=options.debounce, period=options.schedule_period)
         self._probe = options.probe
         self._metrics = CycleMetrics(self._probe, clock)
@@ -367,6 +367,7 @@ class Scheduler:
         if not self._in_charge:
             await self._charge.wait()
         await ensure_queues(client, self.state.default_queue, self._clock)
+        self.queues_exist.set()
 
     async def _event_or(self, inbox: Inbox, seconds: float) -> None:
         """Return when there is an event in the inbox or `_called` is set, or after that many seconds.
