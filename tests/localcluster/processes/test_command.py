@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from volcanoio.localcluster.processes import execution
+from volcanoio.localcluster.processes import execution, launcher
 from volcanoio.localcluster.processes.launch.order import NONE, ROOT, USER, LaunchOrder, Mount
 from volcanoio.localcluster.processes.launcher import Command, CommandNotStarted, find_namespaces, start
 
@@ -108,9 +108,16 @@ async def test_no_process_is_left_when_the_launcher_loses_the_server(order: Laun
     assert not _alive(pid)
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing(order: LaunchOrder) -> None:
+async def test_a_start_that_is_cancelled_leaves_nothing(order: LaunchOrder, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_ordered = asyncio.Event()
+
+    async def no_answer(_: object) -> None:
+        is_ordered.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(launcher._Control, "receive", no_answer)
     starting = asyncio.create_task(_run(order, "sleep 98765"))
-    await asyncio.sleep(0)
+    await is_ordered.wait()
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
