@@ -99,7 +99,7 @@ real-cluster: $(VENV)/.dev  ## The rendered deployments on a real control plane,
 OPENB := $(TRACES)/openb
 JOB_MIXES := $(TRACES)/jobs
 
-quality: $(VENV)/.dev  ## Measure the committed scorecard again; fails where decisions got worse (needs TRACES=DIR; half an hour)
+quality: $(VENV)/.dev  ## Measure the committed scorecard again; fails where decisions got worse (needs TRACES=DIR; a quarter of an hour)
 	@test -n "$(TRACES)" || { echo "give the directory of the traces: make quality TRACES=DIR (docs/quality.md)"; exit 2; }
 	@$(BIN)/python -m bench.quality check $(OPENB) $(JOB_MIXES)
 
